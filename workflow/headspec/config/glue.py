@@ -1,4 +1,4 @@
-"""The prediction files that the GLUE server accepts (Wang et al. 2019; card of nyu-mll/glue on the hub)."""
+"""Prediction files that the GLUE server accepts (Wang et al. 2019; card of nyu-mll/glue on the hub)."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from headspec.errors import listing
 
 @dataclass(frozen=True)
 class Format:
-    """A prediction file: number of rows, class names (empty for scores), and whether to number them."""
+    """A prediction file: number of rows, class names (empty for scores), and whether these are numbered."""
 
     rows: int
     classes: tuple[str, ...] = ()
     numbered: bool = False
 
     def problem(self, task_type: str, classes: list[str] | None) -> str:
-        """Explain why a task of this type and these classes cannot fill the file; empty if it can."""
+        """Explain why a task with this type and these classes cannot fill the file; empty if it can."""
         expected = "classification" if self.classes else "regression"
         if task_type != expected:
             return f"type: got {task_type}, expected {expected}"

@@ -1,4 +1,4 @@
-"""Load a raw config as a `Study`, or raise one error with all its problems."""
+"""Loading of a raw config as a `Study`, or one error with all its problems."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ MALFORMED = (ValueError, KeyError, AttributeError)
 
 
 def load(config: dict[str, Any]) -> Study:
-    """Return the study of a raw config; numbers may be text, as YAML reads ``2e-5``, and names numbers.
+    """Return the study of a raw config; numbers may be text, as YAML reads ``2e-5``, names may be numbers.
 
     Raises ConfigError with a line for each problem: dotted key, value, what was expected, nearest name.
     Plugins that cannot be imported hide the other problems.
@@ -35,18 +35,18 @@ def load(config: dict[str, Any]) -> Study:
     except ValidationError as error:
         errors = error.errors()
         problems = [*dict.fromkeys(line for each in errors for line in _worded(each))]
-        if all(each["loc"] for each in errors):  # otherwise the keys were compared
+        if all(each["loc"] for each in errors):  # otherwise keys were compared with each other
             problems += raw.contradictions(config, errors)
         raise ConfigError(lines(problems)) from None
     return study
 
 
 def strict_yaml(path: str | Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file; PyYAML and Snakemake would keep only the last of repeated keys.
+    """Return the mapping in a YAML file; PyYAML and Snakemake would silently keep the last of repeated keys.
 
     Raises ConfigError if the file cannot be read, is not a YAML mapping, repeats a key, or holds a secret.
     """
-    if Path(path).exists() and not Path(path).is_file():  # opening a pipe would wait for ever
+    if Path(path).exists() and not Path(path).is_file():  # opening a pipe would block forever
         raise ConfigError(f"{path}: {files.NOT_A_FILE}; expected a file")
     try:
         content = Path(path).read_bytes()
@@ -72,7 +72,7 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def _check_secrets(path: str | Path, text: str) -> None:
-    """Raise ConfigError if a config holds a secret, also in a comment: the report has the whole file."""
+    """Raise ConfigError if a config holds a secret, even in a comment: the report shows the whole file."""
     if (clean := redacted(text)) != text:
         pairs = zip(text.split("\n"), clean.split("\n"), strict=False)
         line = next(number for number, (before, after) in enumerate(pairs, 1) if before != after)
@@ -80,7 +80,7 @@ def _check_secrets(path: str | Path, text: str) -> None:
 
 
 def _size(node: Any, sizes: dict[int, int]) -> int:
-    """Return the number of keys and values in a YAML node, aliases expanded; `sizes` caches by identity."""
+    """Return the number of keys and values in a YAML node with aliases expanded; `sizes` is a cache by id."""
     if isinstance(node, (list, tuple)):
         return sum(_size(part, sizes) for part in node)
     if id(node) not in sizes:
@@ -89,7 +89,7 @@ def _size(node: Any, sizes: dict[int, int]) -> int:
 
 
 def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:
-    """Yield line number and problem of every key that repeats an earlier one in the same mapping."""
+    """Yield line number and problem for every key that repeats an earlier one in the same mapping."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             yield from _repeated_keys(item, _dotted(path, i))
@@ -104,7 +104,7 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
 
 
 def _worded(error: ErrorDetails) -> list[str]:
-    """Return a problem found by pydantic in this package's words; several if keys were compared."""
+    """Return a pydantic error in our wording; several lines if keys were compared."""
     cause = error.get("ctx", {}).get("error")
     return list(cause.args[0]) if isinstance(cause, Inconsistent) else [_line(error)]
 
@@ -126,7 +126,7 @@ def _line(error: ErrorDetails) -> str:
         return f"{key}: {error['ctx']['error']}."
     if error["type"] == "missing":
         return f"{key}: missing, expected {allowed(node)}."
-    while not node:  # for a value of several types, the location goes on with the type
+    while not node:  # for a value of several types, the location continues with the type
         location = location[:-1]
         key, node = _dotted(*location), _schema_at(location)
     hint = nearest(got, node.get("enum", ()))
@@ -144,12 +144,12 @@ def _line(error: ErrorDetails) -> str:
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
 
 
-#: numbers in a list that stand for as many, at most; larger ones are entries
+#: maximum number that may stand for as many entries of a list; larger ones are entries themselves
 COUNTED = 20
 
 
 def _listed(got: Any, options: Iterable[dict[str, Any]]) -> str:
-    """Return a hint to a list, of as many whole numbers if a small number may say how many there are."""
+    """Return a hint to write a list; a small number may stand for that many whole numbers."""
     whole = any(option.get("items", {}).get("type") == "integer" for option in options)
     if whole and isinstance(got, int) and 2 <= got <= COUNTED:
         return f" Did you mean {list(range(got))}, or [{got}]?"
@@ -163,7 +163,7 @@ def _most(option: dict[str, Any]) -> float | None:
 
 
 def _per_cent(got: Any) -> float:
-    """Return the fraction that a whole number in per cent stands for; 0 for what is none."""
+    """Return the fraction for a whole number in per cent; 0 if it is not one."""
     try:
         number = float(got)
     except (TypeError, ValueError):
@@ -176,7 +176,7 @@ def _bare(value: Any) -> str:
 
 
 def _elsewhere(key: str) -> str:
-    """Return a hint to the section, or the top level, that has `key`."""
+    """Return a hint to the section, or top level, that has `key`."""
     places = [path for path, section in sections(schema()) if key in section["properties"]]
     if not places:
         return ""
@@ -188,7 +188,7 @@ def _elsewhere(key: str) -> str:
 
 
 def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
-    """Return a hint that a named list belongs into a mapping of names to lists."""
+    """Return a hint that a named list belongs in a mapping of names to lists."""
     section, _, name = key.rpartition(".")
     if not (section and isinstance(value, list)):
         return ""

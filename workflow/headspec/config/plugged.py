@@ -1,4 +1,4 @@
-"""Plugins of a study: they add measures, pruning methods and kinds of tasks to the lists."""
+"""Plugins of a study, which add measures, pruning methods and kinds of tasks to the lists."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def _check_name(name: Any) -> None:
 
 
 def named(config: Any) -> list[str]:
-    """Return the plugins of a raw config; empty if they are not a list of texts, which is refused later."""
+    """Return the plugins of a raw config; empty if not a list of texts, which is refused later."""
     plugins = config.get("plugins") if isinstance(config, dict) else None
     return plugins if isinstance(plugins, list) and all(isinstance(each, str) for each in plugins) else []
 
 
 def names() -> tuple[str, ...]:
-    """Return all names in the lists that plugins add to, and the keys of their kinds of tasks."""
+    """Return all names in the lists that plugins extend, and the keys of their kinds of tasks."""
     keys = [f"{name}.{key}" for name, kind in KINDS.items() for key in kind.keys]
     return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS, *keys)
 
@@ -147,7 +147,7 @@ def load(names: Iterable[str]) -> None:
 
 
 def _add(entries: Entries, where: str) -> None:
-    """Add what a plugin declares; ConfigError with all its problems."""
+    """Add what a plugin declares; raise ConfigError with all its problems."""
     if plugins.is_folder(where):
         return entries.add_kind(Path(where).expanduser())
     module = plugins.imported(where)
@@ -172,7 +172,7 @@ NEEDED = ("DATA", "ENCODING", "HEAD")
 
 
 def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
-    """Yield what is wrong with the `kind` in a folder, beside the `others` there are."""
+    """Yield problems with the `kind` in a folder, given the `others`."""
     if lacking := [name for name in ("about", "metrics") if not getattr(kind, name, None)]:
         yield f"{folder}/kind.py: KIND has no {listing(lacking)}; expected them, as in `Kind`"
         return
@@ -193,7 +193,7 @@ def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iter
 
 
 def _parts(folder: Path, kind: Kind) -> Iterator[str]:
-    """Yield what keeps parts from being found; modules are read, not run."""
+    """Yield problems that keep parts from being found; modules are parsed, not run."""
     for path in sorted(folder.glob("*.py")):
         try:
             ast.parse(path.read_bytes(), str(path))
@@ -217,7 +217,7 @@ def _metrics(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[s
 
 
 def _key(name: Any, definition: Any, others: Iterable[Kind]) -> str:
-    """Return what is wrong with a key and its definition; empty if nothing is."""
+    """Return the problem with a key and its definition; empty if there is none."""
     same = [other.keys[name] for other in others if name in other.keys]
     if all(other == definition for other in same) and same:
         return ""  # inherited

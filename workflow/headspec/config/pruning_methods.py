@@ -33,7 +33,7 @@ def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
     return {name: PruningMethod(m.label, "ranked") for name, m in measures.items() if m.ranks and m.table}
 
 
-#: in the order of legends; the place of a pruning method gives its look, so a new one follows the last
+#: in the order of legends; the position of a pruning method determines its style, so append new ones
 PRUNING_METHODS = Registry[PruningMethod](
     "pruning method",
     {

@@ -1,4 +1,4 @@
-"""A config as YAML gives it: values that no key may have, and the keys that can be read beside mistakes."""
+"""A config as read from YAML: values that no key may have, and contradictions despite other mistakes."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from headspec.config.study import Mixtures, Study
 from headspec.redaction import redacted
 
 LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
-MOST = 10_000  # values; a few lines of YAML with nested aliases exceed this
+MOST = 10_000  # values; a few lines of YAML with nested aliases can exceed this
 DEEPEST = 50  # nested mappings and lists
 SECRET = (
     "holds a password or token, which would be written into results; expected none. The hub's is read from "
@@ -36,7 +36,7 @@ def forbidden(config: Any) -> list[str]:
 
 
 def _values(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield every value with its keys; mappings and lists before their contents."""
+    """Yield every value with its keys, mappings and lists before their contents."""
     yield keys, node
     if len(keys) <= DEEPEST and isinstance(node, (dict, list, tuple, set)):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
@@ -69,12 +69,12 @@ def _dotted(keys: tuple[Any, ...]) -> str:
     return ".".join(names) or "config"
 
 
-#: number of parts in the key of a section, where it is not one
+#: number of parts in the key of a section, if not one
 SECTION_DEPTH = {"models": 2, "tasks": 2, "mixtures": 3}
 
 
 class PartialStudy(Study):
-    """A study that may lack the keys that every study has."""
+    """A study that may lack required keys."""
 
     study: str = ""
     seeds: list[int] = [0]
@@ -84,7 +84,7 @@ class PartialStudy(Study):
 
 
 def contradictions(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> Iterator[str]:
-    """Yield the contradictions between the keys of a config that can be read; `errors` are of its validation.
+    """Yield the contradictions between the valid keys of a config; `errors` are those of its validation.
 
     Defaults replace the other keys, and contradictions with these defaults are left out.
     """
@@ -103,9 +103,9 @@ def contradictions(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> It
 
 
 def _remove(config: Any, location: Sequence[Any]) -> str:
-    """Remove what is at a location, with its section or list; return the key that is then not read.
+    """Remove the value at a location, with its section or list; return the removed key.
 
-    Models, tasks and groups remain, empty, because others name them.
+    Models, tasks and groups remain, but empty, because others name them.
     """
     entries: list[tuple[Any, Any]] = []
     node = config

@@ -30,13 +30,13 @@ BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveM
 
 
 def schema() -> Node:
-    """Return the JSON schema of the study config, with references to sections replaced by the sections."""
+    """Return the JSON schema of the study config, with references to sections resolved."""
     return _schema(plugged.names())
 
 
 @cache
 def _schema(names: tuple[str, ...]) -> Node:
-    """Return the schema while plugins have added `names`, by which it is cached."""
+    """Return the schema, cached by the `names` that plugins have added."""
     definitions = Study.model_json_schema()
 
     def inline(node: Any) -> Any:
@@ -55,7 +55,7 @@ def _schema(names: tuple[str, ...]) -> Node:
 
 
 def child(node: Node, part: str | int) -> Node:
-    """Return the schema of entry `part` of the value that `node` describes; empty if there is none."""
+    """Return the schema of the entry `part` of a value described by `node`; empty if there is none."""
     branches: list[Node] = node.get("anyOf", [node])
     for branch in branches:
         properties: dict[str | int, Node] = branch.get("properties", {})
@@ -70,7 +70,7 @@ def child(node: Node, part: str | int) -> Node:
 
 
 def sections(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
-    """Yield dotted key and schema of `node` and every section in it."""
+    """Yield the dotted key and schema of `node` and of every section in it."""
     yield path, node
     for key, value in node["properties"].items():
         dotted = f"{path}.{key}" if path else key
@@ -117,7 +117,7 @@ def between(text: str, begin: str, end: str, new: str) -> str:
 
 
 def _entry(node: Node) -> Node:
-    """Return the schema of the values of a mapping whose keys are names; empty for anything else."""
+    """Return the schema of the values in a mapping from names; empty for anything else."""
     values = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
     return next((value for value in values if isinstance(value, dict)), {})
 
@@ -149,7 +149,7 @@ NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 class _Lenient(GenerateJsonSchema):
-    """A generator whose bounds of numbers and patterns of text hold only for values of that type."""
+    """A generator whose bounds on numbers and patterns for text apply only to values of that type."""
 
     def str_schema(self, schema: Any) -> JsonSchemaValue:
         return super().str_schema(schema) | {"type": ["string", "number"]}
@@ -167,7 +167,7 @@ class _Lenient(GenerateJsonSchema):
 
 
 def _open(node: Any) -> Any:
-    """Return `node` with any name allowed where plugins can add names."""
+    """Return `node`, allowing any name where plugins can add names."""
     if isinstance(node, list):
         return [_open(each) for each in node]
     if not isinstance(node, dict):

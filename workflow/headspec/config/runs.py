@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from headspec.config.values import MEAN, NONE, RANDOM, named
 
-#: values in table columns of task names, so no task can have these names
+#: reserved values in columns of task names, which no task can have
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)
-#: the mixture of a run of the unchanged encoder
+#: mixture of a run of the unchanged encoder
 NO_MIXTURE = "none"
-#: stands for heads that all tasks share
+#: represents heads that all tasks share
 ALL = "all"
-#: the method of rows on the unchanged encoder
+#: method in rows on the unchanged encoder
 PRETRAINED = "pretrained"
-#: the model of table rows that pool all models
+#: model in table rows that pool all models
 POOLED = "pooled"
-#: heads of the variant that is plain training with rewarmed learning rates
+#: `heads` of the variant that is plain training with rewarmed learning rates
 REWARMED = "rewarmed"
 
 
@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class PrunedRun:
-    """A run that is pruned to a number of heads, and trained on."""
+    """A run that is pruned to a number of heads and trained further."""
 
     run: Run
     pruning_method: str  #: of `headspec.config.pruning_methods`
@@ -52,7 +52,7 @@ class PrunedRun:
 
     @property
     def kept_for(self) -> list[str]:
-        """The task of each of its sets of heads, or `all`."""
+        """The task of each set of heads, or `all`."""
         return list(self.run.tasks) if self.scope == "per_task" else [ALL]
 
     @property

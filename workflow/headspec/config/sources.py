@@ -1,4 +1,4 @@
-"""Resolve a `source` of the config: a local path, a path in an installed package, or a hub data set."""
+"""Resolution of a `source` in the config: a local path, a path in an installed package, or a hub data set."""
 
 import functools
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headspec.errors import DataError, MissingError, nearest, shown
 
-#: how sources begin that are not paths
+#: prefixes of sources that are not local paths
 ELSEWHERE = ("package:", "hub:")
 #: a revision on the hub that never changes
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -59,7 +59,7 @@ def _located(source: str, key: str) -> Path:
 
 
 def _hub_hint(source: str) -> str:
-    """Return how to write `source` if it looks like a name on the hub; else empty."""
+    """Return a hint on how to write `source` if it looks like a name on the hub; else empty."""
     if not re.fullmatch(r"([\w-][\w.-]*/)?[\w-]+", source):
         return ""
     name = source if "/" in source else f"<owner>/{source}"

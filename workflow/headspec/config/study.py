@@ -21,16 +21,16 @@ from headspec.config.sections.training import Training
 from headspec.config.values import WHOLE
 from headspec.tasks.registry import kind
 
-#: what `methods` may name: methods, and sections that are run as part of the study
+#: allowed entries of `methods`: methods, and sections that are run as part of the study
 Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
 
 
-#: validation context that also compares keys with each other; kept studies are read without it
+#: validation context for also comparing keys with each other; kept studies are read without it
 COMPARED = "compared"
 
 
 class Inconsistent(ValueError):
-    """Contradiction between keys of a study; its argument has a line for each problem."""
+    """Contradictions between keys of a study; the argument has a line for each problem."""
 
 
 class Mixtures(Section):
@@ -98,12 +98,12 @@ class Study(Section):
         return self
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
-        """Return `tasks` in the order in which the config defines them."""
+        """Return `tasks` in the order of the config."""
         return tuple(t for t in self.tasks if t in tasks)
 
     @property
     def mixture_tasks(self) -> dict[str, tuple[str, ...]]:
-        """The tasks of each mixture by its name; pairs first, then groups."""
+        """The tasks of each mixture by name; pairs first, then groups."""
         pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
         groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
         return {"+".join(pair): pair for pair in pairs} | groups
@@ -132,7 +132,7 @@ class Study(Section):
 
     @property
     def list_draws(self) -> int:
-        """Random masks for each list of heads, enough that p can be 1 - confidence."""
+        """Number of random masks for each head list, enough for p to reach 1 - confidence."""
         return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
 
     @property
@@ -150,7 +150,7 @@ class Study(Section):
 
     @property
     def submissions(self) -> list[tuple[str, str]]:
-        """Mixture and method of every set of prediction files; the mixture has all tasks with `test`."""
+        """Mixture and method of each set of prediction files; the mixture has all tasks with `test`."""
         tested = {name for name, task in self.tasks.items() if task.test}
         submissions = []
         for mixture, tasks in self.mixture_tasks.items():
@@ -181,7 +181,7 @@ class Study(Section):
 
     @property
     def sharing_runs(self) -> list[Run]:
-        """The fine-tuned runs of all mixtures, and of their tasks and others alone."""
+        """The fine-tuned runs of all mixtures, and the single-task runs of their tasks and others."""
         mixed = [(mixture, tasks, "tuned") for mixture, tasks in self.mixture_tasks.items()]
         alone = self.in_order([*self.alone, *itertools.chain(*self.mixture_tasks.values())])
         return self._runs([*mixed, *((task, (task,), "single") for task in alone)])
@@ -219,7 +219,7 @@ class Study(Section):
         return self._runs([*mixed, *((task, (task,), method) for task in self.alone)])
 
     def _chosen(self, section: Atlas | Gates | Probes, runs: list[Run]) -> list[Run]:
-        """Return those of `runs`, each once, that have a method and a mixture of a section."""
+        """Return those of `runs`, each once, that have a section's methods and mixtures."""
         wanted = {*(section.mixtures or self.mixtures_and_tasks)}
         every = {run.path: run for run in runs}.values()
         return [run for run in every if run.method in section.methods and run.mixture in wanted]
@@ -235,7 +235,7 @@ class Study(Section):
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as plain sorted values: equal settings make equal params. `labels` keeps its order."""
+    """Return `value` as plain sorted values: equal settings give equal params. `labels` keeps its order."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     elif isinstance(value, (Run, Variant, PrunedRun)):

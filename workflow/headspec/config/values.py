@@ -1,10 +1,10 @@
-"""Values as text, to compare with labels of a config or for paths, and values of table columns."""
+"""Values as text, for comparison with a config's labels or for paths, and values of table columns."""
 
 import re
 
 
 def as_text(value: object) -> str:
-    """Return a stored value as text; 1, 1.0 and "1" give the same text, and so do true, True and TRUE."""
+    """Return a stored value as text; 1, 1.0 and "1" give the same text, as do true, True and TRUE."""
     text = re.sub(r"^([+-]?\d+)\.0+$", r"\1", str(value).strip())
     return text.lower() if text.lower() in ("true", "false") else text
 
@@ -21,13 +21,13 @@ def kept_by(value: object) -> list[str]:
 
 #: task, or metric, of rows with the mean over tasks
 MEAN = "mean"
-#: which heads are pruned: none, random ones, those of a list, those most important for all tasks together
+#: which heads are pruned: none, random ones, listed ones, those most important for all tasks together
 NONE, RANDOM, LISTED, SHARED = "none", "random", "listed", "shared"
-#: rankings by importance: for one task (Eq. 4), for all tasks, and computed again after every step of pruning
+#: rankings by importance: for one task (Eq. 4), for all tasks, and recomputed after every step of pruning
 IMPORTANCE, IMPORTANCE_ALL, RESCORED = "importance", "importance_all", "rescored"
 #: which heads of a ranking are pruned first: those with the largest values, or with the smallest
 TOP, BOTTOM = "top", "bottom"
-#: what predicts gains besides measures of similarity: numbers of examples, all measures, and effects of tasks
+#: predictors of gains besides measures of similarity: numbers of examples, all measures, and task effects
 SIZE, ALL, BASELINE = "size", "all", "baseline"
 #: the pruning method that closes no head
 WHOLE = "whole"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: the variant that is IAT itself
 IAT_ITSELF = "top"
-#: what `iat.rate` may be
+#: allowed values of `iat.rate`
 RATES = ("continued", REWARMED)
 
 
@@ -34,7 +34,7 @@ class Retraining:
     uses_alpha: bool = True  #: whether tasks own a fraction alpha of heads
 
 
-#: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
+#: in the order of panels and rows; the position of a variant determines its style, so append new ones
 RETRAININGS = Registry[Retraining](
     "variant of training",
     {
@@ -54,14 +54,14 @@ RETRAININGS = Registry[Retraining](
         "even": Retraining("even shares of heads", heads="even", uses_alpha=False),
     },
 )
-#: what may be named in `iat.controls`
+#: names allowed in `iat.controls`
 CONTROLS = tuple(name for name in RETRAININGS if name not in (IAT_ITSELF, REWARMED))
-#: variants whose encoders can be transferred beside IAT
+#: variants whose encoders can be transferred besides IAT
 TRANSFERRED = (*CONTROLS, REWARMED)
 
 
 def method(name: str) -> str:
-    """Return the method of a retraining with the study's alpha and delta."""
+    """Return the name of the method for a retraining with the study's alpha and delta."""
     if name == IAT_ITSELF:
         return "iat"
     return f"iat-{name}" if RETRAININGS[name].uses_alpha and RETRAININGS[name].module != "lora" else name
@@ -121,6 +121,6 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
 
 
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Return place among `TRANSFERRED` and label of each variant whose method is one of `methods`."""
+    """Return the position in `TRANSFERRED` and label of each variant whose method is in `methods`."""
     used = set(methods)
     return {method(c): (i, RETRAININGS[c].label) for i, c in enumerate(TRANSFERRED) if method(c) in used}

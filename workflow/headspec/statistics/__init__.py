@@ -1,1 +1,1 @@
-"""Scores, intervals and tests from predictions. No module here imports torch."""
+"""Scores, intervals and tests from predictions, without torch."""

@@ -1,4 +1,4 @@
-"""Pruning methods compared with importance and with the whole model, dynamic with static pruning."""
+"""Comparison of pruning methods with importance and the whole model, and of dynamic with static pruning."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from headspec.statistics.kept_heads import DRAWN_AS, SET_KEYS
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
-#: fraction of the heads by which the number of open ones may be off its target
+#: fraction of heads by which the number of open ones may miss its target
 TOLERANCE = 0.05
 
 
 class Counts(NamedTuple):
-    """Heads of a run, mean over its sets."""
+    """Numbers of heads of a run, averaged over its sets."""
 
     heads: float  # number kept
     open_heads: float = np.nan  # number expected to be open by the gates as learnt; nan without a target
@@ -38,15 +38,14 @@ class Counts(NamedTuple):
 
 
 def missed(expected: float, target: float, heads: int) -> bool:
-    """Whether the number of heads `expected` to be open misses its target, among `heads` that learn."""
+    """Whether the number of heads `expected` to be open, of `heads` with learnt gates, misses its target."""
     return abs(expected - target) > TOLERANCE * heads
 
 
 def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
-    """Return the heads that a run keeps in the end, from its table 'gates_of_run'.
+    """Return the numbers of heads that a run finally keeps, from its table 'gates_of_run'.
 
-    Gates have a target if they have a probability of being open and learn for one number of heads, not
-    `open_ended`.
+    Gates have a target if they have a probability of being open and are not `open_ended`.
     """
     last = gates[gates["step"] == gates["step"].max()]
     sets = last.groupby("task", dropna=False)
@@ -81,7 +80,7 @@ value: mean over seeds
 Floats = NDArray[np.float64]
 Kept = tuple[str, float | None, float | None]  # pruning method, fraction, penalty
 
-#: pruning method: another that it is compared with, as its authors did
+#: pruning method: the method that its authors compared it with
 PAIRED = {"dynamic": "static"}
 
 
@@ -96,10 +95,11 @@ def budgets(
 ) -> pd.DataFrame:
     """Return the table `budgets`.
 
-    A task is scored on the examples that all methods have: rankings by validation examples leave theirs out.
-    Both p are corrected over methods, numbers of heads, tasks and metrics that are compared with the same
-    method in the same runs, separately over means over tasks. `heads` has how many heads each run keeps, and
-    how many its gates leave open. Draws depend on `seed` and the names of model, mixture, method and scope.
+    A task is scored on the examples that all methods have: rankings by validation examples exclude theirs.
+    Both p-values are corrected over methods, numbers of heads, tasks and metrics that are compared with the
+    same method in the same runs, separately for means over tasks. `heads` has the numbers of heads that each
+    run keeps, and that its gates leave open. Draws depend on `seed` and the names of model, mixture, method
+    and scope.
     """
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
@@ -124,7 +124,7 @@ def _rows(
     confidence: float,
     seed: int,
 ) -> Iterator[dict[str, object]]:
-    """Yield the rows of the runs of all seeds on one mixture, by one method."""
+    """Yield the rows for the runs of all seeds on one mixture by one method."""
     frames = {run: read(run) for run in group}
     examples = (frame[["task", "example"]].drop_duplicates() for frame in frames.values())
     common = functools.reduce(pd.merge, examples)
@@ -168,7 +168,7 @@ def _value_intervals(
     confidence: float,
     seed: int,
 ) -> dict[Key, tuple[Floats, Floats, str]]:
-    """Intervals of the mean over seeds of each metric."""
+    """Interval of each metric's mean over seeds."""
     samples = {}
     for task, predictions in by_task.items():
         rng = np.random.default_rng(derive(seed, "values", task))

@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 
 #: few, as test sets may be large
 RESAMPLES = 300
-#: marks of models that are no better than chance, by the column that says so, the worst first
+#: marks of models that are no better than chance, by column, the worst first
 MARKS = {"below_chance": "↓", "unpruned_at_chance": "×", "at_chance": "†"}
-#: what they say
+#: meaning of the marks
 SAYS = {"↓": "unpruned model below chance", "×": "unpruned model at chance", "†": "at chance"}
 
 
@@ -48,9 +48,9 @@ def below_chance(
     """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
 
     `label` is (n,) or (n, values), `weights` (resamples, n), `scores` (resamples, ...), as for `at_chance`.
-    Reversed predictions are below, as of swapped labels, and random ones
-    are not. The best constant does not tell them apart: a coin is worse by F1, or where classes are not as
-    frequent. False by metrics without `worst`.
+    Reversed predictions, such as with swapped labels, are below chance; random ones are not. The best
+    constant would not distinguish them: a coin is worse than it by F1, or with classes of unequal frequency.
+    False for metrics without `worst`.
     """
     if (worst := metric(by).worst) is None:
         return np.zeros(scores.shape[1:], dtype=bool)
@@ -59,7 +59,7 @@ def below_chance(
 
 
 def _aligned(baseline: Floats, scores: Floats) -> Floats:
-    """Return a number of each resample, (resamples,), so that it broadcasts to `scores`, (resamples, ...)."""
+    """Reshape one number per resample, (resamples,), to broadcast with `scores`, (resamples, ...)."""
     return baseline.reshape(-1, *[1] * (scores.ndim - 1))
 
 
@@ -98,7 +98,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[s
 
 
 def _advice(first: str, label: Floats, prediction: Floats) -> str:
-    """Return what to do where training was too short for all metrics but `first`."""
+    """Return advice if training was too short for all metrics except `first`."""
     return (
         f". Raise the method's learning_rate, then its epochs; {first}, here "
         f"{score(first, label, prediction):.3f} (chance {chance(first, label):.3f}), shows learning first"
@@ -106,7 +106,7 @@ def _advice(first: str, label: Floats, prediction: Floats) -> str:
 
 
 def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
-    """Return `chance` of each task's metric among the examples of `rows`, one each."""
+    """Return `chance` of each task's metric on the examples in `rows`, which has one row for each."""
     return {
         str(task): chance(metrics[str(task)], per_example.array(examples, "label"))
         for task, examples in rows.groupby("task")
@@ -115,5 +115,5 @@ def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, fl
 
 @functools.lru_cache(maxsize=2)
 def _weights(n: int) -> NDArray[np.int16]:
-    """Return how often each example is in each bootstrap resample, (resamples, n)."""
+    """Return bootstrap counts of examples, (resamples, n)."""
     return bootstrap_counts(n, RESAMPLES, np.random.default_rng(derive(0, "chance")))

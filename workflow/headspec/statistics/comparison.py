@@ -96,13 +96,13 @@ def compare(
     """Bootstrap and null distribution of the difference between two methods with the same S seeds.
 
     They are (resamples, S), and (resamples,) for the mean over seeds, by (task, metric); the leaderboard mean
-    is (`MEAN`, `MEAN`). DataError if tasks, examples or numbers of seeds differ.
+    is (`MEAN`, `MEAN`). Raises DataError if tasks, examples or numbers of seeds differ.
 
     Bootstrap: examples are drawn with replacement, the same ones for both methods and all seeds,
     independently for each task. If the methods disagree on only a handful of examples, intervals are too
     narrow and may end at 0; the p-value remains valid.
 
-    Null: in each example, the predictions of the two methods are swapped or not, for all seeds together. The
+    Null: in random examples, the predictions of the two methods are swapped, for all seeds together. The
     hypothesis is that *these* trained models do equally well on other examples; it says nothing about other
     seeds.
     """
@@ -128,7 +128,7 @@ def compare(
 def values_of(
     predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]
 ) -> dict[Key, Floats]:
-    """Metrics of every seed (S,), and the mean if there are several tasks."""
+    """Metrics by seed, (S,), and their mean if there are several tasks."""
     values = {
         (task, metric): scores(metric, one.label, one.prediction)
         for task, one in predictions.items()
@@ -138,7 +138,7 @@ def values_of(
 
 
 def unlearnt(predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
-    """Whether models of some seed are no better than the best constant prediction; mean: at all tasks."""
+    """Whether any seed's model is no better than the best constant prediction; mean: at all tasks."""
     marks = {
         (task, metric): any(learnt_nothing(metric, one.label, seed) for seed in one.prediction)
         for task, one in predictions.items()
@@ -155,7 +155,7 @@ def differences(
     confidence: float,
     seed: int,
 ) -> dict[Key, dict[str, object]]:
-    """Return the difference of each metric from `other`'s, with its interval and both p."""
+    """Return the difference of each metric from that of `other`, with its interval and both p-values."""
     here, there = values_of(predictions, metrics), values_of(other, metrics)
     return {
         key: tested(here[key] - there[key], bootstrap, confidence, null)
@@ -164,19 +164,19 @@ def differences(
     }
 
 
-#: most seeds, and times as many examples, that are considered
+#: maximum number of seeds, and multiple of examples, to consider
 MOST = 1000
-#: simulated studies
+#: number of simulated studies
 STUDIES = 2048
 
 
 def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, level: float = 0.05) -> float:
-    """Return the chance that `headspec.statistics.intervals.p_over_seeds_and_examples` is at most `level`.
+    """Return the probability that `intervals.p_over_seeds_and_examples` is at most `level`.
 
-    The test runs in `STUDIES` simulated studies of normal differences with the true difference `effect`.
-    Studies with more seeds, examples or a larger effect take the same points of a golden-ratio lattice, which
-    lie more evenly than random ones: the error of simulation is below 0.005. `parts` are standard deviations
-    with the examples of the earlier study, of which `examples` is a multiple; `seeds` are at least three.
+    The test is simulated in `STUDIES` studies of normal differences with the true difference `effect`.
+    Different numbers of seeds and examples, and effects, use the same points of a golden-ratio lattice, which
+    are more even than random ones: the simulation error is below 0.005. `parts` are standard deviations for
+    the earlier study, whose number of examples is multiplied by `examples`; `seeds` is at least three.
     """
     number = np.arange(STUDIES)
     quantile, other = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
@@ -191,7 +191,7 @@ def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, l
 def seeds_needed(
     effect: float, parts: Components, wanted: float, examples: float = 1.0, level: float = 0.05
 ) -> int | None:
-    """Fewest seeds with which `power` is `wanted` for the given examples; None if `MOST` are too few."""
+    """Minimum number of seeds for which `power` is `wanted` with these examples; None if above `MOST`."""
     seeds = range(FEWEST, MOST + 1)
     place = bisect_left(seeds, wanted, key=lambda number: power(effect, parts, number, examples, level))
     return seeds[place] if place < len(seeds) else None
@@ -200,7 +200,7 @@ def seeds_needed(
 def examples_needed(
     effect: float, parts: Components, wanted: float, seeds: int, level: float = 0.05
 ) -> float | None:
-    """Least multiple of the examples, in steps of 5 %, with which `power` is `wanted` for `seeds` seeds."""
+    """Smallest multiple of examples, in steps of 5 %, for which `power` is `wanted` with `seeds` seeds."""
     multiples = [float(multiple) for multiple in 1.05 ** np.arange(-60, np.log(MOST) / np.log(1.05))]
     place = bisect_left(multiples, wanted, key=lambda multiple: power(effect, parts, seeds, multiple, level))
     return multiples[place] if place < len(multiples) else None

@@ -1,9 +1,9 @@
 """Correlation of dissociation with task similarity over pairs of tasks (Li et al. 2023).
 
-The k (k - 1) / 2 pairs of k tasks are not independent: a task that is easily disturbed is so in all of its
+The k (k - 1) / 2 pairs of k tasks are not independent: a task that is easily disturbed is so in all its
 pairs. Permutation tests (Mantel 1967; QAP, Hubert & Schultz 1976) permute the labels of tasks in one of two
-matrices, rows and columns together, and count how often the matrices agree as well as before. A matrix is the
-vector of its pairs, in the order of `itertools.combinations`.
+matrices, rows and columns together, and count how often the matrices agree at least as well. A matrix is
+represented by the vector of its pairs, in the order of `itertools.combinations`.
 """
 
 import functools
@@ -23,16 +23,16 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: most tasks for an exact test: 8! = 40,320 relabellings
+#: maximum number of tasks for an exact test: 8! = 40,320 relabellings
 EXACT = 8
-#: random relabellings for more tasks
+#: number of random relabellings for more tasks
 RANDOM = 9_999
 #: smaller differences between correlations are rounding errors
 TOLERANCE = 1e-9
 
 
 def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
-    """Permutations of pairs that relabel k tasks, (permutations, k (k - 1) / 2), and whether they are exact.
+    """Permutations of pairs that relabel k tasks, (permutations, k (k - 1) / 2), and whether they are all.
 
     x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity. Up to eight
     tasks have all k! relabellings (exact), more have random ones drawn with `seed`.
@@ -51,7 +51,7 @@ def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
 
 
 def _unit(values: Floats, least: float = TOLERANCE) -> Floats:
-    """Vectors (..., n) scaled to length 1; nan where their length is at most `least`."""
+    """Vectors (..., n) scaled to length 1; nan if their length is at most `least`."""
     norm = np.linalg.norm(values, axis=-1, keepdims=True)
     unit: Floats = np.divide(values, norm, out=np.full_like(values, np.nan), where=norm > least)
     return unit
@@ -64,9 +64,9 @@ def standardised(values: Floats) -> Floats:
 
 
 def matrix_correlations(x: Floats, y: Floats, relabelled: Indices) -> Floats:
-    """Pearson r (permutations,) of x (n,) under every relabelling of its tasks, and y (n,).
+    """Pearson r (permutations,) of x (n,), under every relabelling of its tasks, and y (n,).
 
-    The first is that of x itself. All are nan if x or y is constant.
+    The first value is that of x itself. All are nan if x or y is constant.
     """
     return standardised(x)[relabelled] @ standardised(y)
 
@@ -76,27 +76,26 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
 
     The residuals of x given `held` are relabelled, and y is regressed on them and on `held` (Dekker,
     Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`. The
-    partial r is compared, of which their statistic, the t of the regression coefficient, is a monotonic
-    function.
+    statistic is the partial r; theirs, the t of the regression coefficient, is a monotonic function of it.
 
-    The first value is that of x itself. Another is nan if `held` fully explains the relabelled residuals. All
-    are nan if `held`, or the residuals of x or y, are constant, and for fewer than four pairs.
+    The first value is that of x itself. Others are nan if `held` fully explains the relabelled residuals. All
+    are nan if `held`, or the residuals of x or y, are constant, or there are fewer than four pairs.
     """
     if len(held) < 4:
         return np.full(len(relabelled), np.nan)
     given = standardised(held)
 
-    def residuals(values: Floats) -> Floats:  # of values with mean 0, which they keep
+    def residuals(values: Floats) -> Floats:  # values and residuals have mean 0
         return _unit(values - (values @ given)[..., None] * given)
 
     return residuals(residuals(standardised(x))[relabelled]) @ residuals(standardised(y))
 
 
 def mantel_p(statistics: Floats) -> float:
-    """Two-sided p: share of the statistics (permutations,) at least as far from 0 as the first.
+    """Two-sided p-value: share of the statistics (permutations,) at least as far from 0 as the first.
 
-    The first, of the identity, counts; so do ties and undefined statistics (nan), which are not evidence. The
-    p is nan if the first is undefined.
+    The first, of the identity, counts, as do ties and undefined statistics (nan), which are not evidence. The
+    p-value is nan if the first is undefined.
     """
     if np.isnan(statistics[0]):
         return float("nan")
@@ -106,13 +105,13 @@ def mantel_p(statistics: Floats) -> float:
 def paired(
     similarity: pd.DataFrame, combined: pd.DataFrame, paradigms: Mapping[str, str], method: str
 ) -> pd.DataFrame:
-    """Similarity and dissociation of every model, measure and pair of tasks, in this order.
+    """Similarity and dissociation for every model, measure and pair of tasks, in this order.
 
     They are means over subjects in the table 'similarity', and over the two tasks of a mixture in 'combined'.
-    `paradigms` has the input paradigm of each task, in the order in which mixtures name them. Columns are
-    model, measure, mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
-    dissociation, ci_low, ci_high, at_chance and left_out: all pairs of a task at which an unpruned model is
-    at chance in one of them, because Mantel tests rename whole tasks.
+    `paradigms` has the input paradigm of each task, in the order of mixtures' names. Columns are model,
+    measure, mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
+    dissociation, ci_low, ci_high, at_chance and left_out: all pairs of a task with an unpruned model at
+    chance in any of them, because Mantel tests relabel whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}
@@ -171,12 +170,12 @@ TESTS = {
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks from 1, the mean rank for equal values; scipy.stats is slow to import."""
+    """Ranks from 1, with mean ranks for ties; scipy.stats is slow to import."""
     return np.asarray(pd.Series(values).rank())
 
 
 def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, Floats]:
-    """Return r of each test for every relabelling of tasks, (permutations,), of a model and measure."""
+    """Return r of each test under every relabelling of tasks, (permutations,), for a model and measure."""
     x, y = pairs["similarity"].to_numpy(dtype=float), pairs["dissociation"].to_numpy(dtype=float)
     if len(x) < 3 or np.isnan(x + y).any():
         return {test: np.full(len(relabelled), np.nan) for test in TESTS}
@@ -212,17 +211,17 @@ def _line(pairs: pd.DataFrame, r: float) -> dict[str, float]:
 def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return the table `correlation`: dissociation against each measure of similarity, over pairs of tasks.
 
-    `pairs` are from `paired`; n_pairs counts those that have both
-    values. All other values are null if a pair lacks one, because permutation tests need complete matrices;
-    for fewer than three pairs; and if similarity or dissociation is constant. The partial correlation is also
-    null if the paradigm is the same for all pairs, or explains similarity or dissociation in full. Pairs that
-    are left out count nowhere.
+    `pairs` are from `paired`; n_pairs counts those that have both values. All other values are null if a pair
+    lacks one, because permutation tests need complete matrices; for fewer than three pairs; and if similarity
+    or dissociation is constant. The partial correlation is also null if the paradigm is the same for all
+    pairs, or fully explains similarity or dissociation. Pairs that are left out do not count.
 
-    With several models there are also rows of model `POOLED`. x and y are standardised within each model: r
-    is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks the
-    same way in all models: models that learn the same tasks are not independent replications, and separate
-    relabellings would make p too small. Values are null if they are for any model; n_pairs is the sum over
-    models, of the pairs that none leaves out. `seed` is for random relabellings of more than eight tasks.
+    With several models there are also rows for the model `POOLED`. x and y are standardised within each
+    model: r is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the
+    tasks in the same way in all models: models that learn the same tasks are not independent replications,
+    and separate relabellings would make p too small. Values are null if they are null for any model; n_pairs
+    is the sum over models of the pairs that none leaves out. `seed` is for random relabellings of more than
+    eight tasks.
     """
     of_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 

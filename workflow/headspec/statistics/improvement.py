@@ -1,4 +1,4 @@
-"""Improvement by IAT: every training method compared with plain multi-task training, also in dissociation."""
+"""Improvement by IAT: training methods compared with plain multi-task training, also in dissociation."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,9 +93,9 @@ def iat_scores(
 def against(variants: Sequence[Variant]) -> dict[str, str]:
     """Return the method that each method is compared with.
 
-    A method that branches off from plain training is compared with it; with rewarmed learning rates, also
-    with its branch that has them. Plain training with another sampling, and training each task alone, are
-    compared with the first of `variants`, which has no comparison itself.
+    A method that branches off from plain training is compared with it; with rewarmed learning rates, with the
+    branch of plain training that has them. Plain training with another sampling, and single-task training,
+    are compared with the first of `variants`, which is not compared itself.
     """
     plain = variants[0].method
     rewarmed = {(v.base, v.delta): v.method for v in variants if v.heads == REWARMED}
@@ -109,10 +109,10 @@ def against(variants: Sequence[Variant]) -> dict[str, str]:
 def by_seed(
     table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
 ) -> pd.DataFrame:
-    """Value of every seed for tasks and the leaderboard mean, and its difference from the compared method.
+    """Values by seed of tasks and the leaderboard mean, and their differences from the compared method.
 
-    The table is `iat`; the runs of a mixture's tasks alone form its method `single`; `variants` begin with
-    plain training. Columns are `ROW`, seed, value, against, difference, and nothing and other_nothing:
+    The table is `iat`; the single-task runs of a mixture's tasks form its method `single`; `variants` start
+    with plain training. Columns are `ROW`, seed, value, against, difference, and nothing and other_nothing:
     whether the models of any seed learnt nothing.
     """
     frames = []
@@ -148,9 +148,9 @@ def improvement(
     p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
     the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
     model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
-    p_seeds_holm: corrected over the study, for means of variants of IAT, and for all other rows.
+    p_seeds_holm: corrected over the study, separately for means of variants of IAT and all other rows.
 
-    `variants` begin with plain training. `read` returns the table `evaluation` of a run, for one model and
+    `variants` start with plain training. `read` returns the table `evaluation` of a run, for one model and
     mixture at a time. Draws depend on `seed` and on the names of model, mixture, method and task.
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
@@ -191,7 +191,7 @@ def improvement(
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
-    """Columns of `improvement` about the mean of S `differences`, with samples and null from `compare`."""
+    """Columns of `improvement` on the mean of S `differences`, with samples and null from `compare`."""
     row = tested(differences, samples, confidence, null)
     if len(differences) >= FEWEST:
         parts = components(differences, samples)._asdict()
@@ -224,8 +224,8 @@ def specialization(
 ) -> pd.DataFrame:
     """Return the table `specialization`: dissociation after IAT, minus dissociation by the method `before`.
 
-    Importance is estimated again in each model: the heads pruned are those that matter after IAT, not those
-    that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
+    Importance is estimated anew in each model: the pruned heads are those that matter after IAT, not those
+    that IAT was told to update. Differences are paired by seed and example. At chance: any seed of either
     method; below chance: all seeds of one. Both have the same seeds; only one run's predictions are in memory
     at a time.
     """

@@ -1,8 +1,8 @@
 """Intervals of a mean over seeds, for dissociation, IAT and transfer, and which differences are clear.
 
 All seeds are evaluated on the same examples, or learn from the same few-shot draws: a mean varies with seeds,
-with examples or draws, and with their interaction. Random orders of heads are nested in seeds. A difference
-is clear by the p for other seeds, if there are enough, else by the p of these runs.
+with examples or draws, and with their interaction. Random orders of heads are nested in seeds. Whether a
+difference is clear depends on the p for other seeds, if there are enough, else on the p of these runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headspec.tables import FLOAT
 
 Floats = NDArray[np.float64]
 
-#: fewest seeds to estimate their variance; with two, t would be 13 standard errors
+#: minimum number of seeds to estimate their variance; with two, t would be 13 standard errors
 FEWEST = 3
 
 
@@ -34,8 +34,8 @@ class Interval(NamedTuple):
 class Orders(NamedTuple):
     """Variance (...) that random orders add to a mean over seeds, and its degrees of freedom.
 
-    `more` is that of one more order, the same for all seeds, if the mean is compared with one: a ranking that
-    says nothing is one more order, and not the mean of all.
+    `more` is that of one more order, the same for all seeds, if the mean is compared with one: an
+    uninformative ranking is one more order, not the mean of all.
     """
 
     variance: Floats
@@ -54,11 +54,11 @@ class Orders(NamedTuple):
         return self._replace(more=n * self.variance)
 
     def reach(self, bootstrap: Floats, level: ArrayLike) -> Floats:
-        """Return the distance of the mean from the truth that is exceeded with a chance of at most `level`.
+        """Return the distance of the mean from the truth that is exceeded with probability at most `level`.
 
         The variance over examples times the squared normal quantile, plus the variance over orders times the
         squared quantile of t, keeps its level with any number of orders (Banerjee 1960). Satterthwaite's
-        degrees of freedom would not with few orders and small levels. `bootstrap` (resamples, S, ...) has
+        degrees of freedom do not, with few orders and small levels. `bootstrap` (resamples, S, ...) has
         estimates on resampled examples with the same orders.
         """
         tail = np.asarray(level) / 2
@@ -68,7 +68,7 @@ class Orders(NamedTuple):
         return distance
 
     def null(self, bootstrap: Floats) -> Floats:
-        """Return quantiles of the distance (resamples, ...) of a mean that is 0 in truth, for `p_value`."""
+        """Return quantiles of the distance (resamples, ...) of a mean whose truth is 0, for `p_value`."""
         n = len(bootstrap)
         levels = np.arange(1, n + 1) / (n + 1)
         return self.reach(bootstrap, levels.reshape(-1, *[1] * (bootstrap.ndim - 2)))
@@ -79,9 +79,9 @@ def over_seeds_and_examples(
 ) -> Interval:
     """Interval of a mean over S seeds that are evaluated on the same examples.
 
-    From three seeds on, it covers seeds and examples: t times the standard error of a two-way random model
-    (see `_t_interval`). With one or two, it is the percentile interval over examples for these seeds alone.
-    If the estimates are means over random orders, it covers `orders` too, with one or two seeds by
+    With three or more seeds, it covers seeds and examples: t times the standard error of a two-way random
+    model (see `_t_interval`). With one or two, it is the percentile interval over examples for these seeds
+    alone. If the estimates are means over random orders, it also covers `orders`, with one or two seeds by
     `Orders.reach`.
 
     Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5 and 10 seeds, seeds with 0 to 0.8 of the
@@ -111,20 +111,20 @@ def over_seeds_and_examples(
 
 
 def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders | None = None) -> Floats:
-    """Two-sided p (...), covering seeds and examples, of a mean over seeds that is 0 in truth.
+    """Two-sided p (...), covering seeds and examples, of a mean over seeds whose true value is 0.
 
-    It is nan with one or two seeds. If the estimates are means over random orders, it covers `orders` too.
+    It is nan with one or two seeds. If the estimates are means over random orders, it also covers `orders`.
 
     It is the largest of three, each too small where another is not: the level at which the interval of
-    `over_seeds_and_examples` just misses 0, as a few seeds are alike by chance now and then; the normal p,
+    `over_seeds_and_examples` just excludes 0, too small if a few seeds happen to be alike; the normal p,
     averaged over possible variances between seeds, whose root has a half-Cauchy prior scaled by the standard
-    error over examples (Gelman 2006), where seeds vary much more; and Student's t of the seeds alone, where
-    they vary less.
+    error over examples (Gelman 2006), too small if seeds vary much more; and Student's t of the seeds alone,
+    too small if they vary less.
 
     In simulated families of 1 to 144 tests without any effect, the smallest p_holm is below 0.05 in at most
-    6 % of studies with three or five seeds and 7 % with ten, whatever the ratio of the variation of seeds to
-    that over examples. In families of ten, a difference of five standard errors is found in 99, 39, 20 and
-    16 % of studies of three seeds at ratios 0, 1, 2 and 3, and in 99, 97, 82 and 68 % with five.
+    6 % of studies with three or five seeds and 7 % with ten, whatever the ratio of the variation over seeds
+    to that over examples. In families of ten, a difference of five standard errors is found in 99, 39, 20 and
+    16 % of studies with three seeds at ratios 0, 1, 2 and 3, and in 99, 97, 82 and 68 % with five.
     """
     n, mean = len(values), values.mean(axis=0)
     if n < FEWEST:
@@ -140,7 +140,7 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
     squared_error, freedom = _variance(n, variance, shared, interaction, np.inf)
     distance, error = np.abs(mean), np.sqrt(squared_error)
     p = 2 * stdtr(freedom, -np.divide(distance, error, out=np.zeros_like(error), where=error > 0))
-    ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * distance.ndim)  # of both standard deviations
+    ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * distance.ndim)  # of the standard deviations
     between_seeds = np.square(ratio) * shared
     between_estimates = between_seeds + interaction
     squares = (n - 1) * variance
@@ -158,9 +158,9 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
 class Components(NamedTuple):
     """Standard deviations of the two-way random model."""
 
-    seeds: Floats  # between seeds, with endless examples
-    examples: Floats  # over sets of as many examples, the same for all seeds
-    both: Floats  # over these sets, of the part peculiar to a seed
+    seeds: Floats  # between seeds, with infinitely many examples
+    examples: Floats  # over sets of as many examples, shared by all seeds
+    both: Floats  # over these sets, of the part specific to a seed
 
 
 def components(values: Floats, bootstrap: Floats) -> Components:
@@ -184,10 +184,10 @@ def _components(bootstrap: Floats, orders: Orders | None = None) -> tuple[Floats
 def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
     """Interval of a mean over S seeds (rows) that learn from the same D draws (columns) of `grid` (S, D).
 
-    As `over_seeds_and_examples`, with variance components from the mean squares of the grid. With one or two
-    seeds, it is Student's t interval over draws. Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5
-    and 10 seeds and five draws, whatever the shares of seeds, draws and their interaction. With ten draws and
-    three seeds it can be 92 %, with three draws 98 %; two draws are too few for a guarantee.
+    Like `over_seeds_and_examples`, with variance components from the mean squares of the grid. With one or
+    two seeds, it is Student's t interval over draws. Simulated coverage of 95 % intervals is 93 to 97 % for
+    3, 5 and 10 seeds and five draws, whatever the shares of seeds, draws and their interaction. With ten
+    draws and three seeds it can be 92 %, with three draws 98 %; two draws are too few for a guarantee.
     """
     n, draws = grid.shape
     over_draws = grid.mean(axis=0).var(ddof=1) / draws
@@ -215,7 +215,7 @@ def _variance(
     """Variance (...) of a mean over n seeds under a two-way random model, and its degrees of freedom.
 
     It is `shared` plus 1 / n times the excess of `between` over the `interaction`, which `shared` already
-    includes (Searle, Casella and McCulloch 1992, ch. 4). Its degrees of freedom are Satterthwaite's (1946),
+    includes (Searle, Casella and McCulloch 1992, ch. 4). Degrees of freedom are Satterthwaite's (1946),
     rounded down. If `df` is finite, the squared variance of seeds in his formula is replaced by the product
     of this variance and the remainder after the subtraction: the squared variance makes intervals over few
     draws too wide, the squared remainder too narrow.
@@ -236,20 +236,20 @@ def _variance(
     return variance, freedom
 
 
-#: columns of a test: p of these runs alone, and for other seeds (null with one or two), and both corrected
+#: columns of a test: p of these runs alone and for other seeds (null with one or two), each also corrected
 TESTED = dict.fromkeys(("p_value", "p_holm", "p_seeds", "p_seeds_holm"), FLOAT)
 
 
 def tested(
     values: Floats, bootstrap: Floats, confidence: float, null: Floats | None = None
 ) -> dict[str, object]:
-    """Columns of a table about the mean of S differences: it, its interval, p for other seeds, and of these.
+    """Columns of a table on the mean of S differences: value, interval, and p for other and for these seeds.
 
     Parameters
     ----------
     values : (S,), the difference in each seed
     bootstrap : (resamples, S), on resampled examples, the same ones for all seeds
-    null : (permutations,), means over seeds under the null hypothesis about these runs, if it is tested
+    null : (permutations,), means over seeds under the null hypothesis on these runs, if tested
     """
     low, high, over = over_seeds_and_examples(values, bootstrap, confidence)
     row = {"difference": float(values.mean()), "ci_low": float(low), "ci_high": float(high), "ci_over": over}
@@ -258,21 +258,21 @@ def tested(
 
 
 def corrected(table: pd.DataFrame, family: pd.Series | list[pd.Series]) -> pd.DataFrame:
-    """Return `table` with p of these runs and p for other seeds, if it has that, corrected in a `family`."""
+    """Return `table` with p of these runs and, if present, for other seeds, corrected within a `family`."""
     groups, columns = table.groupby(family), {"p_value": "p_holm", "p_seeds": "p_seeds_holm"}
     return table.assign(**{columns[p]: groups[p].transform(holm) for p in columns if p in table})
 
 
 def of_seeds(table: pd.DataFrame) -> pd.Series:
-    """Whether the decisive p of each row is for other seeds: not with one or two."""
+    """Whether the decisive p of each row is for other seeds, as with three or more."""
     return table["n_seeds"] >= FEWEST
 
 
 def decisive(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Corrected p of each row for other seeds, or with one or two seeds for these runs alone."""
+    """Corrected p of each row: for other seeds or, with one or two seeds, for these runs alone."""
     return table[f"{name}_seeds_holm"].where(of_seeds(table), table[f"{name}_holm"])
 
 
 def clear(table: pd.DataFrame) -> pd.Series:
-    """Whether each difference is clear for other seeds, never with one or two, and some side has learnt."""
+    """Whether each difference is clear for other seeds (never with one or two) and either side has learnt."""
     return of_seeds(table) & (table["p_seeds_holm"] < SIGNIFICANCE) & ~table["unpruned_at_chance"].eq(True)

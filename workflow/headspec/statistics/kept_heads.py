@@ -1,4 +1,4 @@
-"""Kept heads: their gates, numbers by layer and by kind of attention, and overlap of seeds and tasks."""
+"""Kept heads: their gates, numbers by layer and kind of attention, and overlap of seeds and tasks."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-#: columns that say how many heads are kept
+#: columns for the number of heads kept
 NUMBERS = ("fraction", "penalty")
-#: key columns of tables of a number of heads over seeds, and of one of its sets of gates
+#: key columns of tables on a number of heads over seeds, and on one of its sets of gates
 NUMBER_KEYS = dict.fromkeys(("model", "mixture", "method", "scope", "way"), TEXT) | dict.fromkeys(
     NUMBERS, FLOAT
 )
@@ -52,15 +52,15 @@ correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean with heads permuted
 """
 
-#: scope: the name that random draws depend on, which keeps them as they were
+#: scope: its earlier name, which seeds the draws, so that these do not change
 DRAWN_AS = {"shared": "shared", "per_task": "own"}
-#: what random draws do not depend on: at `gates.penalty` they are as in studies without other penalties
+#: key that does not seed the draws, so that they are the same in studies with other penalties
 UNNAMED = ("penalty", None)
 Bools = NDArray[np.bool_]
 
 
 class Kept(NamedTuple):
-    """One set of kept heads."""
+    """A set of kept heads."""
 
     name: str  # the seed or task that is compared
     kept: Bools  # (layers, heads), False where there is no head
@@ -83,16 +83,16 @@ def last_step(gates: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(pruned: PrunedRun) -> dict[str, float | None]:
-    """Columns that say how many heads a run keeps."""
+    """Columns for the number of heads that a run keeps."""
     return {name: getattr(pruned, name) for name in NUMBERS}
 
 
 def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
     """Return the table `overlap` from 'gates_of_run' of every pruned run that does not keep all heads.
 
-    The heads of each compared seed (or task) are permuted within their layers, independently; all pairs see
+    The heads of each compared seed (or task) are permuted within their layers, independently; all pairs use
     the same permutations, so that the p of their mean accounts for shared sets. Sets of one seed for several
-    tasks, or of one task for several seeds, may be similar, and are permuted the same way.
+    tasks, or of one task for several seeds, may be similar, and are permuted in the same way.
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for pruned, frame in tables.items():
@@ -132,7 +132,7 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
 
 
 def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Rows of all pairs within each of `members`, and of their mean."""
+    """Rows for all pairs within each of `members`, and for their mean."""
     rows, nulls = [], []
     orders: dict[str, NDArray[np.int_]] = {}
     for within, sets in members.items():
@@ -160,15 +160,15 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
             )  # fmt: skip
     if not rows:
         return []
-    means = pd.DataFrame([row[3:7] for row in rows], dtype=float).mean().to_numpy()  # of those with a value
+    means = pd.DataFrame([row[3:7] for row in rows], dtype=float).mean().to_numpy()  # over pairs with a value
     reached = np.sum(np.mean(nulls, axis=0) >= means[0] - 1e-12) if nulls else np.nan
     return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached) / (1 + draws))]
 
 
 def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArray[np.int_]:
-    """Permutations of heads within their layers, (draws, layers, heads): the head whose place each takes.
+    """Permutations of heads within their layers, (draws, layers, heads): the index of the head at each place.
 
-    `exists` is (layers, heads); the heads of a layer come first, and places without a head stay.
+    `exists` is (layers, heads); the heads of a layer come first, and places without a head do not change.
     """
     layers, heads = exists.shape
     order = rng.permuted(np.broadcast_to(np.arange(heads), (draws, layers, heads)), axis=-1)
@@ -179,7 +179,7 @@ def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArra
 
 
 def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
-    """Heads in both sets (..., layers, heads), as a share of those in either, (...); nan without any."""
+    """Heads in both sets (..., layers, heads) as a share of those in either, (...); nan if both are empty."""
     both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
     return np.where(either == 0, np.nan, both / np.maximum(either, 1))
 
@@ -281,7 +281,7 @@ def _kind_summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
     share, depth = values.mean(axis=0)
     bounds = np.full((2, 2), np.nan)
     if len(values) >= FEWEST:
-        fixed = np.stack([values, values])  # no examples are drawn: only seeds vary
+        fixed = np.stack([values, values])  # no examples are drawn, only seeds vary
         low, high, _ = over_seeds_and_examples(values, fixed, confidence)
         bounds = np.where(np.ptp(values, axis=0) > 0, [low, high], np.nan)
     ends = dict(zip(("share_low", "depth_low", "share_high", "depth_high"), bounds.ravel(), strict=True))

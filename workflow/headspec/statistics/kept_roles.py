@@ -1,4 +1,4 @@
-"""Roles of the kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
+"""Roles of kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -46,7 +46,7 @@ after: heads with the role after the further training; null as `role_after`
 moved: how many of them lacked it before
 """
 
-#: enough for Holm's correction over some hundred tests
+#: enough for Holm's correction over about a hundred tests
 PERMUTATIONS = 20_000
 
 
@@ -55,10 +55,10 @@ def kept_roles(
     before: Mapping[Run, pd.DataFrame],
     after: Mapping[tuple[PrunedRun, str], pd.DataFrame],
 ) -> pd.DataFrame:
-    """Return the table `kept_roles` from 'gates_of_run' of every run that is pruned to a number of heads.
+    """Return the table `kept_roles` from 'gates_of_run' of every pruned run.
 
-    Roles are from `headspec.statistics.atlas.roles.one_role`: `before` of every run; `after`, if its model
-    was saved, of the same model trained without the heads that the set (a task, or `all`) does not keep.
+    Roles are from `headspec.statistics.atlas.roles.one_role`: `before` for every run; `after`, if its model
+    was saved, for the model trained further without the heads that the set (a task, or `all`) does not keep.
     """
     frames = []
     for pruned, table in gates.items():
@@ -88,8 +88,8 @@ def role_counts(
 ) -> pd.DataFrame:
     """Return the table `role_counts`, which counts `roles` in the table 'kept_roles'.
 
-    Seeds of one pretrained model keep similar heads with similar roles. So heads are permuted within their
-    layers in the same way in all seeds, which keeps what the seeds have in common.
+    Seeds of one pretrained model keep similar heads with similar roles. Heads are therefore permuted within
+    their layers in the same way in all seeds, which preserves what the seeds have in common.
     """
     rows = []
     for model, model_rows in frame.groupby("model", sort=False):
@@ -136,7 +136,7 @@ def _rows(
 def by_layer(
     has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.float64]]:
-    """Number of kept heads with a role, mean over seeds, if heads are permuted within their layers.
+    """Mean over seeds of the number of kept heads with a role, if heads are permuted within their layers.
 
     Return its expectation over all permutations and its values (draws,) for those in `order`, which are from
     `within_layers` and the same in all seeds. `has` (the role) and `kept` are (seeds, layers, heads),
@@ -146,6 +146,6 @@ def by_layer(
     layer, head = np.nonzero(has.any(axis=0))
     null = together[layer, head, order[:, layer, head]].sum(axis=1) / len(has)
     heads = exists.sum(axis=1)[exists.any(axis=1)]
-    common = np.lcm.reduce(heads)  # sums of whole numbers are exact
+    common = np.lcm.reduce(heads)  # so that sums are of integers, which are exact
     expected = together.sum(axis=(1, 2))[exists.any(axis=1)] @ (common // heads)
     return expected / common / len(has), null

@@ -1,8 +1,8 @@
-"""Knowledge that single heads have of labels, and its change by training.
+"""What single heads know of labels, and how training changes it.
 
-The best head of a label is chosen on one half of the sentences and scored on the other, and the reverse, so
-that its accuracy is not a maximum of noise. The same holds for the best head of the control, as heads differ
-in how often a probe gives a label. Intervals are over seeds and sentences, those of selectivity also over the
+The best head for a label is chosen on one half of the sentences and scored on the other, and vice versa, so
+that its accuracy is not a maximum of noise. So is the best head of the control, since heads differ in how
+often a probe predicts a label. Intervals are over seeds and sentences, those of selectivity also over the
 random labels.
 """
 
@@ -62,23 +62,23 @@ heads: `best` before training on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
 change: accuracy minus `before`, mean over seeds
 """
-#: random signs of folds in a test: at least, for each row of its family, and at most
+#: number of random signs of folds in a test: minimum, per row of its family, and maximum
 FLIPS = 2**14, 200, 2**18
-#: which heads: the best of each label, or all of them
+#: which heads: the best for each label, or all of them
 BEST, MEAN = "best", "mean"
 
 
 class Counts(NamedTuple):
-    """Number of units that probes get right; a probe is a head, or a head in one direction."""
+    """Numbers of units that probes get right; a probe is a head, or a head in one direction."""
 
     right: Floats  # (labels, folds, probes)
     n: Floats  # (labels, folds)
 
     def chosen_right(self, heads: str, by: Counts) -> Floats:
-        """Right units (labels, folds) of the `MEAN` of all probes, or of the `BEST` of each label.
+        """Right units (labels, folds) for the `MEAN` of all probes, or the `BEST` for each label.
 
-        The best by the counts `by` is chosen on the other half of the folds. All labels, which come first,
-        are the sum of the others, each with its own best probe.
+        The best by the counts `by` is chosen on the other half of the folds. All labels together, which come
+        first, are the sum of the others, each with its own best probe.
         """
         if heads == MEAN:
             means: Floats = self.right.mean(axis=2)
@@ -94,7 +94,7 @@ class Counts(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """Counts of one table 'probed'."""
+    """Counts from one table 'probed'."""
 
     found: Counts
     controls: list[Counts]  # one for each random labelling
@@ -128,7 +128,7 @@ UNTRAINED = (PRETRAINED, RANDOM)
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
-    """Numbers of draws of each fold, (resamples, folds), with the spread of a sample's variance.
+    """Bootstrap weights of folds, (resamples, folds), with the spread of a sample's variance.
 
     Percentile intervals of one or two seeds would cover 89 %; they get the spread of Student's t.
     """
@@ -167,7 +167,7 @@ def probes(
 
 
 def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, object]:
-    """Columns of `PROBES` for all labels of the runs of all seeds."""
+    """Columns of `PROBES` for all labels, from the runs of all seeds."""
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
         """Rates (counts, labels), and on resampled folds (resamples, counts, labels)."""
@@ -195,16 +195,16 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 
 
 def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
-    """Mean of `rates` (..., labellings, labels) over labellings with `units` of a label, else nan."""
+    """Mean of `rates` (..., labellings, labels) over the labellings with `units` of a label; nan without."""
     masked = np.ma.array(rates, mask=np.broadcast_to(~units, rates.shape))
     mean: Floats = masked.mean(axis=-2).filled(np.nan)
     return mean
 
 
 def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
-    """Distance of one more labelling from the mean of these (labels,), by Student's t; 0 for a single one.
+    """Distance (labels,) of one more labelling from the mean of these, by Student's t; 0 for a single one.
 
-    Squared, it is added to the squared reach over seeds and sentences (Zou and Donner 2008).
+    Its square is added to the squared reach over seeds and sentences (Zou and Donner 2008).
     """
     if len(rates) == 1:
         return np.zeros(rates.shape[1])
@@ -218,11 +218,11 @@ def changes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the table `probe_changes`: untrained encoder to models of one task, and these to others.
+    """Return the table `probe_changes`: from the untrained encoder to single-task models, and to others.
 
-    `groups` are those of `probes`; runs of two groups are paired by place, and a single one stands for all.
-    p_value is by permutation of before and after in whole folds; p_seeds is at least that, as a few units do
-    not show the variance over sentences. Both correct the rows of all labels together apart from those of
+    `groups` are those of `probes`; runs of two groups are paired in order, and a single one is used for all.
+    p_value is by permutation of before and after in whole folds; p_seeds is at least that, since a few units
+    do not show the variance over sentences. Both are corrected separately for rows of all labels and of
     single labels, over the comparisons of a model, task and choice of heads.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
@@ -257,7 +257,7 @@ def changes(
 def _compared(
     groups: Collection[tuple[str, str]], task: str, start: str
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
-    """Yield the group before, and mixture and method after, of all comparisons of a task."""
+    """Yield the group before, and the mixture and method after, of all comparisons for a task."""
     untrained = next(group for group in groups if group[1] == start)
     for mixture, method in groups:
         if method in UNTRAINED:
@@ -278,7 +278,7 @@ def _change(
     flips: Floats,
     confidence: float,
 ) -> pd.DataFrame:
-    """Rows of `PROBE_CHANGES` for all labels of two groups, with heads that the untrained ones choose."""
+    """Rows of `PROBE_CHANGES` for all labels of two groups, with heads chosen on the untrained ones."""
     before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
     values, resampled, by_fold = [], [], []
     for a, b, first in zip(before, after, untrained, strict=True):

@@ -1,4 +1,4 @@
-"""Predictions for the same examples, their resampling; intervals, p-values and their correction."""
+"""Predictions for the same examples and their resampling; intervals, p-values and their correction."""
 
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ class Predictions(NamedTuple):
 
 
 def task_predictions(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
-    """Return the predictions of a task under each of `sets`, identified by values of columns of `frame`.
+    """Return the predictions of a task under each of `sets`, identified by values in columns of `frame`.
 
-    DataError, which names `where`, if sets lack examples or differ in labels.
+    Raises DataError, naming `where`, if sets lack examples or differ in labels.
     """
     task_rows = np.flatnonzero(frame["task"] == task)
     set_index = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[task_rows]))
@@ -55,25 +55,27 @@ def task_predictions(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where:
     )
     if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
         raise DataError(f"{where} lacks predictions of some examples under some masks")
-    return Predictions(example[0].copy(), label[0].copy(), prediction)  # of one set alone
+    return Predictions(example[0].copy(), label[0].copy(), prediction)  # copies, to free the other sets
 
 
 def unique_keys(rows: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
-    """Return the different values of columns in rows, sorted."""
+    """Return the distinct values of columns in rows, sorted."""
     return pd.MultiIndex.from_frame(rows[names].drop_duplicates()).sort_values()
 
 
-#: corrected p below which figures and verdicts count a difference
+#: corrected p below which a difference counts in figures and verdicts
 SIGNIFICANCE = 0.05
-#: most permuted predictions in memory at a time
+#: maximum number of permuted predictions in memory
 CHUNK = 2**22
 
 
 class Clusters(NamedTuple):
-    """What is drawn together: clusters of examples, or single examples."""
+    """Units of resampling: clusters of examples, or single examples."""
 
     number: int
-    cluster: NDArray[np.intp] | slice = slice(None)  # (n,) for every example; a slice if each is its own
+    cluster: NDArray[np.intp] | slice = slice(
+        None
+    )  # (n,), cluster of each example; a slice if each is its own
 
 
 def permuted_scores(
@@ -87,8 +89,8 @@ def permuted_scores(
     """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each cluster of examples.
 
     `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are shuffled
-    the same way. Draws depend only on `rng`, the number of clusters and k: seeds evaluated on the same
-    examples err in the same direction, and separate shuffles would average their errors out.
+    in the same way. Draws depend only on `rng`, the number of clusters and k: seeds evaluated on the same
+    examples err in the same direction, and separate shuffles would average out their errors.
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]
@@ -102,7 +104,7 @@ def permuted_scores(
 def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Random permutations of k indices, (..., k), equal to those of ``rng.permuted``.
 
-    Two indices are swapped or not by the lowest of 32 random bits, which are drawn here all at once.
+    For two indices, the lowest of 32 random bits decides whether to swap; here they are drawn all at once.
     """
     *size, k = shape
     if k != 2:
@@ -117,12 +119,12 @@ def paired_differences(
     """Bootstrap and null distribution of the differences between two methods' metrics, both (resamples, S).
 
     Bootstrap: examples are drawn with replacement. Null: the methods' predictions are swapped in random
-    examples. Both take the same examples for all seeds: their errors, being on the same examples, would
-    average out otherwise. Examples with the same label and predictions are of one kind: it is enough to draw
-    the number of each kind (multinomial), and how many of these are swapped (binomial). `method` and `base`
-    are (S, n) or (S, n, values).
+    examples. Both use the same examples for all seeds; otherwise the seeds' errors on the same examples would
+    average out. Examples with the same label and predictions are of one kind: it suffices to draw the number
+    of each kind (multinomial), and how many of these are swapped (binomial). `method` and `base` are (S, n)
+    or (S, n, values).
     """
-    # the last of several values comes first in the order of kinds, on which the draws depend
+    # kinds are sorted by the last of several values first; draws depend on this order
     columns = [values if values.ndim == 1 else values[:, ::-1] for values in (label, *method, *base)]
     _, first, counts = np.unique(np.column_stack(columns), axis=0, return_index=True, return_counts=True)
     label, method, base = label[first], method[:, first], base[:, first]
@@ -138,22 +140,22 @@ def paired_differences(
 
 
 def interval(samples: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Percentile interval, (...), of samples (resamples, ...); nan where a resample has no value."""
+    """Percentile interval, (...), of samples (resamples, ...); nan if any resample is nan."""
     low, high = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return low, high
 
 
 def p_value(observed: ArrayLike, null: Floats) -> Floats:
-    """Two-sided permutation p: (1 + null values at least as far from 0) / (1 + permutations).
+    """Two-sided permutation p-value: (1 + null values at least as far from 0) / (1 + permutations).
 
     `observed` is (...), `null` (permutations, ...).
     """
-    reached = np.abs(null) >= np.abs(observed) * (1 - 1e-9) - 1e-12  # equality up to rounding counts
+    reached = np.abs(null) >= np.abs(observed) * (1 - 1e-9) - 1e-12  # ties up to rounding count
     return np.where(np.isnan(observed), np.nan, (1 + reached.sum(axis=0)) / (1 + len(null)))
 
 
 def holm(p: ArrayLike) -> Floats:
-    """p-values (n,) with Holm's step-down correction (1979); nan stays nan and does not count."""
+    """p-values (n,) with Holm's (1979) step-down correction; nan stays nan and does not count."""
     p = np.asarray(p, dtype=float)
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
     corrected = np.full_like(p, np.nan)

@@ -1,4 +1,4 @@
-"""Few-shot scores, and their means over seeds and draws compared with multi-task training."""
+"""Few-shot scores, and their means over seeds and draws, compared with multi-task training."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def transfer_summary(
 ) -> pd.DataFrame:
     """Return the table `transfer_summary` from 'transfer', which compares the encoders for each mixture.
 
-    They are the pretrained encoder, those trained on one task of the mixture and their mean, and all that
+    The encoders are the pretrained one, those trained on one task of the mixture and their mean, and all that
     were trained on the mixture; without mixtures, only the pretrained one. Differences from plain multi-task
     training on the mixture (`tuned`) are paired by seed and draw. Intervals do not cover the validation set,
     which all fits share; draws from a small training set share examples, so they vary too little.
@@ -86,7 +86,7 @@ def transfer_summary(
 def _compared(
     grids: Mapping[Any, Floats], mixture: str, tasks: Sequence[str]
 ) -> Iterator[tuple[str, str, Floats]]:
-    """Method, source, and values (seeds, draws) of each encoder that is compared for a mixture."""
+    """Method, source, and values (seeds, draws) of each encoder compared for a mixture."""
     alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
     for (method, source), grid in grids.items():
         if source == (NO_MIXTURE if method == "pretrained" else mixture) and method != "single":

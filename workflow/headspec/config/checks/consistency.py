@@ -1,4 +1,4 @@
-"""Checks of the keys of a study, `iat` and `transfer` against each other: unknown names, contradictions."""
+"""Checks of keys of the study, `iat` and `transfer` against each other: unknown names, contradictions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from headspec.tasks.registry import KINDS, kind
 if TYPE_CHECKING:
     from headspec.config.study import Study
 
-#: keys of pretrained models, which a model with fresh weights does not have
+#: keys of pretrained models, which described models do not have
 PRETRAINED_KEYS = ("sha256", "weights", "pooling", "heads")
 
 
 def problems(study: Study) -> Iterator[str]:
-    """Yield a line for each contradiction: key, value, what was expected, the nearest name."""
+    """Yield a line for each contradiction: key, value, what was expected, and the nearest name."""
     yield from names.distinct(study)
     if study.tasks:
         yield from names.mixtures(study)
@@ -127,7 +127,7 @@ def _probes(study: Study) -> Iterator[str]:
 
 
 def _training(study: Study) -> Iterator[str]:
-    """Yield problems of keys that only some kinds of tasks use."""
+    """Yield problems with keys that only some kinds of tasks use."""
     used = {key for task in study.tasks.values() for key in kind(task).training}
     for key, needed in {key: why for each in KINDS.values() for key, why in each.training.items()}.items():
         if getattr(study.training, key) and key not in used:
@@ -154,7 +154,7 @@ def _model(key: str, model: Model, study: Study) -> Iterator[str]:
 
 
 def _lora(study: Study) -> Iterator[str]:
-    """Yield problems of adapters, which need pretrained weights and a name of their own."""
+    """Yield problems with adapters, which need pretrained weights and a name of their own."""
     if "lora" not in study.methods:
         if study.training.lora != Training().lora:
             yield "training.lora: not used; expected 'lora' in methods, whose settings they are."
@@ -173,7 +173,7 @@ def _lora(study: Study) -> Iterator[str]:
 
 
 def iat_problems(study: Study) -> Iterator[str]:
-    """Yield the problems of the section `iat`."""
+    """Yield the problems with the section `iat`."""
     section, methods = study.iat, study.methods
     yield from names.unknown("iat.mixtures", section.mixtures, study.mixture_tasks, "mixture")
     if section.mixtures and "tuned" not in methods:
@@ -197,7 +197,7 @@ def iat_problems(study: Study) -> Iterator[str]:
 
 
 def _unused(section: IAT) -> Iterator[str]:
-    """Yield problems of keys that have no effect because another one is not set."""
+    """Yield problems with keys that have no effect because another one is not set."""
     if section.peak is not None and section.rate != REWARMED:
         yield f"iat.peak: not used; expected iat.rate: {REWARMED}, whose peak it is."
     if section.rescorings != IAT().rescorings and "rescored" not in section.controls:
@@ -207,7 +207,7 @@ def _unused(section: IAT) -> Iterator[str]:
 
 
 def transfer_problems(study: Study) -> Iterator[str]:
-    """Yield the problems of the section `transfer`."""
+    """Yield the problems with the section `transfer`."""
     section, iat = study.transfer, study.iat
     yield from names.unknown("transfer.tasks", section.tasks, study.tasks, "task")
     for i, name in enumerate(section.tasks):
@@ -237,7 +237,7 @@ def transfer_problems(study: Study) -> Iterator[str]:
 
 
 def _leak(name: str, study: Study) -> str:
-    """Return how a trained mixture comes to have a task's texts, by the config alone; else ""."""
+    """Return how a trained mixture includes a task's texts, by the config alone; empty if it does not."""
     for mixture in study.iat.mixtures:
         for member in study.mixture_tasks.get(mixture, ()):
             if member == name:
@@ -248,7 +248,7 @@ def _leak(name: str, study: Study) -> str:
 
 
 def _base(task: Task, tasks: dict[str, Task]) -> Task:
-    """Return the task that has the texts: the one that pairs are made of, or `task` itself."""
+    """Return the task that has the texts: the one whose texts are paired, or `task` itself."""
     return tasks.get(task.pairs_of or "") or task
 
 

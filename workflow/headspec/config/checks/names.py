@@ -1,4 +1,4 @@
-"""Checks of names in a study: each refers to something, and no two make the same folder or table value."""
+"""Checks of names in a study: each refers to something, and no two give the same folder or table value."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def unknown(key: str, names: Sequence[str], valid: Collection[str], what: str) -> Iterator[str]:
-    """Yield a problem for each of `names` that is not in `valid`; `what` says what they should name."""
+    """Yield a problem for each of `names` that is not in `valid`; `what` is what they should name."""
     for i, name in enumerate(names):
         if name not in valid:
             yield f"{key}.{i}: no {what} '{name}'; expected one of {listing(valid)}.{nearest(name, valid)}"
 
 
 def distinct(study: Study) -> Iterator[str]:
-    """Yield a problem for each name that tables reserve, or that equals another one, whatever the case."""
+    """Yield a problem for each name that is reserved for tables, or equals another one, ignoring case."""
     keys: dict[str, Iterable[str]] = {
         "models.": study.models,
         "tasks.": study.tasks,

@@ -1,4 +1,4 @@
-"""Checks of tasks against each other, of each `source`, and of the method `prompted` against the study."""
+"""Checks of tasks against each other, of each `source`, and of the method `prompted` with the study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.config.study import Study
 
-#: what a task with `pairs_of` may set; the rest comes from the task that its pairs are made of
+#: keys that a task with `pairs_of` may set; others are those of the task whose texts it pairs
 PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
@@ -30,7 +30,7 @@ SOURCES = {
 
 
 def task_problems(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str]:
-    """Yield the problems of one of the `tasks`."""
+    """Yield the problems with one of the `tasks`."""
     key = f"tasks.{name}"
     yield from source_problems(key, task.source)
     if not task.pairs_of:
@@ -62,7 +62,7 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
 
 
 def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
-    """Yield a problem if a section has a `subset` but its source is not a data set of the hub."""
+    """Yield a problem if a section has a `subset` but its source is not a data set on the hub."""
     if section.subset is not None and not str(section.source).startswith("hub:"):
         yield f"{key}.subset: got '{section.subset}', expected none, because {key}.source is not on the hub."
 
@@ -97,7 +97,7 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
 
 
 def _unused(key: str, task: Task) -> Iterator[str]:
-    """Yield problems of keys that have no meaning for tasks of this type."""
+    """Yield problems with keys that have no meaning for tasks of this type."""
     of, without = kind(task), kind(task).unused
     for setting in without:
         if getattr(task, setting):
@@ -112,7 +112,7 @@ def _unused(key: str, task: Task) -> Iterator[str]:
 
 
 def refused_problems(study: Study) -> Iterator[str]:
-    """Yield a problem for each part of a study that does not accept some types of tasks."""
+    """Yield a problem for each part of a study that does not accept a task's type."""
     refusing: dict[str, dict[str, str]] = {}
     for name, task in study.tasks.items():
         for part in kind(task).refuses:
@@ -162,7 +162,7 @@ def _further(key: str, task: Task) -> Iterator[str]:
 
 
 def test_problems(study: Study) -> Iterator[str]:
-    """Yield the problems of prediction files: what fills them, whether one mixture has all their tasks."""
+    """Yield the problems with prediction files: what fills them, whether one mixture has all their tasks."""
     tested = {name: task for name, task in study.tasks.items() if task.test and not task.pairs_of}
     taken: dict[str, str] = {}
     for name, task in tested.items():
@@ -200,7 +200,7 @@ def prompt_problems(study: Study) -> Iterator[str]:
 
 
 def _trained_alone(study: Study) -> dict[str, str]:
-    """Return config keys that train a task alone, each with such a task."""
+    """Return the config keys that train a task alone, each with such a task."""
     lists = {"single": study.mixtures.single}
     if study.similarity.compares_models:
         lists["pairs"] = study.mixtures.pairs
@@ -215,7 +215,7 @@ def _without_prompts(study: Study, names: list[str]) -> Iterator[str]:
 
 
 def _compared(study: Study) -> Iterator[str]:
-    """Yield problems of similarity measures that compare models, since every task has the same one."""
+    """Yield problems with similarity measures that compare models, since all tasks have the same one."""
     expected = [name for name, measure in MEASURES.items() if not measure.trait.trained]
     for i, name in enumerate(study.similarity.measures):
         if MEASURES[name].trait.trained:
@@ -226,7 +226,7 @@ def _compared(study: Study) -> Iterator[str]:
 
 
 def _dtypes(study: Study) -> Iterator[str]:
-    """Yield problems of bf16 models that the method does not run, or that another method trains."""
+    """Yield problems with bf16 models that `prompted` does not run, or that another method trains."""
     for name in (name for name, model in study.models.items() if model.dtype == "bf16"):
         key = f"models.{name}.dtype: got 'bf16', expected"
         if not prompts(study.methods):
@@ -237,7 +237,7 @@ def _dtypes(study: Study) -> Iterator[str]:
 
 
 def _trained(study: Study, mixed: list[str], alone: dict[str, str]) -> Iterator[str]:
-    """Yield problems of tasks without training texts on which a model is to be trained."""
+    """Yield problems with tasks that cannot be trained on, but on which a model would be trained."""
     untrained = {name: task.type for name, task in study.tasks.items() if not kind(task).trained}
     training = {
         f"methods.{i}": method

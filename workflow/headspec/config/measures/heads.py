@@ -11,7 +11,7 @@ from headspec.registry import Registry
 
 #: tables of measures that every run in the atlas has, each made by its own rule
 STANDARD = ("attention", "relevance", "ablation")
-#: other tables in `atlas/` of a run
+#: other tables in a run's `atlas/`
 OTHERS = ("attended", "roles", "ablated", "cumulative")
 
 
@@ -111,5 +111,5 @@ def pruned(rankings: Iterable[str]) -> list[str]:
 
 
 def places(rankings: Iterable[str]) -> dict[str, int]:
-    """Return the places in `MEASURES` of all orders of pruning except random ones."""
+    """Return the positions in `MEASURES` of all orders of pruning except random ones."""
     return MEASURES.places({*pruned(rankings)} - {"random"})

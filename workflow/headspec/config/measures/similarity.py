@@ -16,12 +16,12 @@ class Trait:
     """What measures compare of two tasks, read from a rule's tables of a model and seed."""
 
     rule: str | None  #: None: known from the config, such as the number of texts in an example
-    single: bool = True  #: whether the tables are of single-task runs, and so have seeds
+    single: bool = True  #: whether tables are those of single-task runs, and so have seeds
     trained: bool = True  #: whether it differs between tasks only after training
-    by_subject: bool = False  #: whether subjects are compared one by one
+    by_subject: bool = False  #: whether subjects are compared individually
 
 
-#: each read by the function of its name in `headspec.similarity.traits`
+#: traits, each read by the function of its name in `headspec.similarity.traits`
 TRAITS = {
     "paradigm": Trait(None, single=False, trained=False),
     "text": Trait("text_embedding", single=False, trained=False),
@@ -31,7 +31,7 @@ TRAITS = {
     "head_fisher": Trait("importance", trained=False),
     "encoding": Trait("brain_encoding", by_subject=True),
 }
-#: of measures that compare all weights, in jobs of their own
+#: trait of measures that compare all weights, in separate jobs
 ALL_WEIGHTS = Trait("sensitivity")
 
 
@@ -43,7 +43,7 @@ class SimilarityMeasure:
     of: str | None  #: what it compares, of `TRAITS`; None: all weights
     #: of all weights, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
     function: str | None = None
-    #: whether it says how much the first of two tasks would help the other
+    #: whether it measures how much the first of two tasks would help the other
     directed: bool = False
     #: passes of a sampled example among k tasks: gradients, and losses alone
     passes: Callable[[int], tuple[float, float]] = lambda k: (1, 0)
@@ -118,13 +118,13 @@ def of_traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def of_weights(names: Iterable[str], directed: bool) -> list[str]:
-    """Return the measures of all weights among `names` that are directed, or those that are not."""
+    """Return the measures of all weights in `names` that are `directed`, or not."""
     chosen = {name: MEASURES[name] for name in names}
     return [name for name, each in chosen.items() if each.of is None and each.directed == directed]
 
 
 def traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the traits that measures compare: the rule of their tables, and who reads them."""
+    """Return the traits that measures compare: the rule of their tables, and the function that reads them."""
     compared = dict.fromkeys(MEASURES[name].of for name in names)
     return {
         name: {"rule": TRAITS[name].rule, "read": reader(name), "by_subject": TRAITS[name].by_subject}

@@ -69,17 +69,17 @@ class Atlas(Section):
 
     @property
     def measured(self) -> list[str]:
-        """The rankings that their own modules measure by passes through the model."""
+        """The rankings that are measured by their own modules in passes through the model."""
         return [name for name, table in own(self.rankings).items() if table is None]
 
     @property
     def derived(self) -> dict[str, str]:
-        """The rankings that their own modules compute from another table of measures, with this table."""
+        """The rankings that their own modules compute from another table of measures, and this table."""
         return {name: table for name, table in own(self.rankings).items() if table}
 
     @property
     def ablations(self) -> list[str]:
-        """The replacements of ablated heads: zero, and their mean output if heads are ranked by that."""
+        """The replacements of ablated heads: zero, and their mean output if heads are ranked by it."""
         return [
             measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)
         ]

@@ -31,7 +31,7 @@ class Section(BaseModel):
 
     @classmethod
     def from_params(cls, values: Mapping[str, Any]) -> Self:
-        """Return the keys that a rule passes, with names checked; reading others is an AttributeError."""
+        """Return the keys that a rule passes, checking their names; other keys raise AttributeError."""
         section = cls.model_validate(values, context=KNOWN)
         for key in cls.model_fields.keys() - values.keys():
             del section.__dict__[key]
@@ -67,7 +67,7 @@ class OneOf:
 
 
 def _number(value: Any) -> Any:
-    """Return a number, also from text, as YAML reads 2e-5; refuse booleans, which pydantic takes for 1."""
+    """Return a number, also from text, as YAML reads 2e-5; refuse booleans, which pydantic takes as 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("number", "expected a number")
     try:
@@ -101,7 +101,7 @@ def _labels(value: Any) -> Any:
 
 
 def _bool_as_text(value: Any) -> Any:
-    """Return a boolean as tables have it: true or false."""
+    """Return a boolean as written in tables: true or false."""
     return as_text(value) if isinstance(value, bool) else value
 
 
@@ -129,7 +129,7 @@ def _delimiter(value: str) -> str:
 
 
 def _as_list(value: Any) -> Any:
-    """Return one value as a list, and booleans as text."""
+    """Return a single value as a list, and booleans as text."""
     return [_bool_as_text(each) for each in (value if isinstance(value, list) else [value])]
 
 
@@ -149,7 +149,7 @@ CLASS_NAMES = BeforeValidator(_class_names)
 Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Encoding = Annotated[str, AfterValidator(_encoding)]
 Delimiter = Annotated[str, AfterValidator(_delimiter)]
-#: stored values; one need not be a list
+#: stored values; a single one need not be a list
 Values = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=list[str] | str)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]

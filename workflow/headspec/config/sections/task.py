@@ -13,7 +13,7 @@ from headspec.tasks.registry import KINDS
 
 
 def _defaults(key: str) -> str:
-    """Return the default columns of a key for types of tasks that have unusual ones."""
+    """Return a key's default columns for types of tasks where they differ from the usual ones."""
     by_column: dict[str, list[str]] = {}
     for name, kind in KINDS.items():
         if key in kind.defaults:
@@ -24,7 +24,7 @@ def _defaults(key: str) -> str:
 
 
 def _described(key: str, more: str) -> tuple[Any, FieldInfo]:
-    """Return a key of all types with `more` in its description."""
+    """Return a key of all types, with `more` added to its description."""
     field = copy.copy(TaskKeys.model_fields[key])
     field.description = f"{field.description}{more}"
     return field.annotation, field
@@ -36,7 +36,7 @@ class _Task(TaskKeys):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_type(cls, values: Any) -> Any:
-        """Set the default columns and metrics of a task's type."""
+        """Set the default columns and metrics for a task's type."""
         name = values.get("type", cls.model_fields["type"].default) if isinstance(values, dict) else None
         if not isinstance(name, str) or name not in KINDS:
             return values
@@ -50,7 +50,7 @@ def _keys_of_kinds() -> dict[str, tuple[Any, FieldInfo]]:
 
 
 def _number(annotation: Any) -> Any:
-    """Return the type of a key; a number is read as those of other keys."""
+    """Return the type of a key; numbers are parsed like those of other keys."""
     types = {annotation, *get_args(annotation)}
     return Annotated[annotation, NUMBER] if types & {int, float} and str not in types else annotation
 
@@ -73,12 +73,12 @@ else:
     )
 
 
-#: the keys that tasks have beside those of all types
+#: keys of tasks besides those of all types
 _given = _keys_of_kinds()
 
 
 def renew_keys(*holders: type[Section]) -> None:
-    """Give tasks, and the sections that hold some, the keys of the types that there are now."""
+    """Update tasks, and the sections that hold tasks, to the keys of the current types."""
     global _given
     keys, fields = _keys_of_kinds(), Task.__pydantic_fields__
     if keys == _given:

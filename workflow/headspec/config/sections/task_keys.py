@@ -1,4 +1,4 @@
-"""The keys that tasks of all types have: all that stages need to import of a task."""
+"""The keys of tasks of all types, which is all that stages need to import of a task."""
 
 from typing import Annotated, Any, Literal
 
@@ -116,5 +116,5 @@ class TaskKeys(Section):
 
     @property
     def paradigm(self) -> Literal["single", "pair"]:
-        """`single` for examples of one text, `pair` for examples of two."""
+        """`single` for single texts, `pair` for pairs of texts."""
         return "pair" if self.text_b or self.pairs_of else "single"

@@ -1,4 +1,4 @@
-"""The section `training`, and the learning rates that it asks for."""
+"""The section `training`, and the learning rates that it determines."""
 
 import math
 from collections.abc import Callable

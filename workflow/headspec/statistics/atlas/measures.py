@@ -1,4 +1,4 @@
-"""Measures of heads with intervals, agreement of two measures, and differences of one between tasks."""
+"""Measures of heads with intervals, agreement between measures, and differences between tasks."""
 
 import itertools
 from collections import defaultdict
@@ -70,15 +70,14 @@ def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFram
 def agreement(
     runs: Iterable[tuple[Run, pd.DataFrame]], fraction: float, resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Return the table `agreement`: how far any two measures agree on the heads that matter.
+    """Return the table `agreement`: how well any two measures agree on the heads that matter.
 
     All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`) and their resamples. An
-    interval is the estimate plus and minus t standard deviations of the bootstrap; percentiles would lie too
+    interval is the estimate plus and minus t standard deviations of the bootstrap; percentiles would be too
     low, because resampling adds noise, which lowers agreement. Simulated coverage of 95 % intervals is 85 to
-    96 % for Spearman and 80 to 95 % for the overlap while a fold's noise is no larger than the differences
+    96 % for Spearman and 80 to 95 % for the overlap, if a fold's noise is no larger than the differences
     between heads. With more noise the estimate itself is too low. `runs` have fold tables as in
-    `head_values`; the overlap is of the top `fraction` of the heads, and measures with negative values rank
-    lowest.
+    `head_values`; the overlap is that of the top `fraction` of heads; negative values rank lowest.
     """
     groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
     measures: dict[tuple[str, ...], list[str]] = {}
@@ -106,7 +105,7 @@ def agreement(
 
 
 def fold_values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
-    """Names of the measures; their fold means (folds, measures, heads); examples in each fold."""
+    """Names of the measures, their fold means (folds, measures, heads), and numbers of examples by fold."""
     wide = folds.pivot(index=["fold", "measure"], columns=["layer", "head"], values="value").sort_index()
     measures = list(wide.index.unique("measure"))
     values = wide.to_numpy(dtype=float).reshape(-1, len(measures), wide.shape[1])
@@ -124,7 +123,7 @@ def resampled_means(values: Floats, n: Floats, resamples: int, seed: int) -> Flo
 
 
 def unbiased(bootstrap: Floats, folds: int) -> Floats:
-    """Widen a bootstrap of folds (resamples, ...) to the spread of means over one fewer."""
+    """Widen a bootstrap of folds (resamples, ...) to the spread of means over one fold fewer."""
     center = bootstrap.mean(axis=0)
     widened: Floats = center + np.sqrt(folds / (folds - 1)) * (bootstrap - center)
     return widened
@@ -162,9 +161,9 @@ def _pairs(means: Floats, fraction: float) -> Floats:
 
 #: measures whose size depends on the task's loss, compared as shares of their sum over heads
 SHARES = ("importance", "ablation_size")
-#: measures of one scale for all tasks
+#: measures on the same scale for all tasks
 PLAIN = ("relevance", "confidence")
-#: in place of a task's name: the mean of the other tasks
+#: stands in place of a task's name for the mean of the other tasks
 OTHERS = "others"
 
 TASK_DIFFERENCES = Schema(
@@ -189,14 +188,14 @@ def task_differences(
     """Return the table `task_differences`: every head's measure for a task, minus its mean for the others.
 
     Importance and the size of ablation depend on the size of a task's loss, so they are shares of their sum
-    over all heads: a difference says that the task relies more on this head and less on others. Signed
+    over all heads: a difference means that the task relies more on this head and less on others. Signed
     ablation has no such sum and is left out.
 
-    Intervals and p are from a bootstrap of folds, independent for each task: t intervals and t tests with one
-    degree of freedom fewer than there are folds. From three seeds on, intervals and p_seeds, which is at
-    least p_value, cover seeds too. Both p are corrected over the heads of a model, mixture, method, task and
-    measure. In simulations without a difference, with skewed values on different scales, 2 to 7 % of maps
-    have a head with p_holm below 0.05, and 95 % intervals cover 94 to 98 %.
+    Intervals and p-values are from a bootstrap of folds, independent for each task: t intervals and t tests
+    with one degree of freedom fewer than folds. With three or more seeds, intervals and p_seeds, which is at
+    least p_value, also cover seeds. Both p-values are corrected over the heads of a model, mixture, method,
+    task and measure. In simulations without a difference, with skewed values on different scales, 2 to 7 % of
+    maps have a head with p_holm below 0.05, and 95 % intervals cover 94 to 98 %.
 
     `runs` are pairs of a run and its fold table (see `head_values`).
     """

@@ -14,9 +14,9 @@ def effective_cases(
 
     The mean is a ratio of sums over clusters: `sums` (clusters, ...) of scores and numbers of `cases`
     (clusters,), at least 1. Its variance, from the clusters' residuals, is compared with that of independent
-    cases (Korn and Graubard 1998), which takes mean squared scores, `squares` (...), by default the means, as
-    for scores 0 and 1. If all clusters have the same mean, the variance is unknown, and only clusters are
-    counted.
+    cases (Korn and Graubard 1998), which uses mean squared scores, `squares` (...), by default the means, as
+    for scores of 0 and 1. If all clusters have the same mean, the variance is unknown, and only clusters
+    count.
     """
     sums, cases = np.asarray(sums, dtype=float), np.asarray(cases, dtype=float)
     clusters, n = len(cases), cases.sum()
@@ -30,9 +30,9 @@ def effective_cases(
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
-    """One-sided p-values, by the exact binomial test, of true means of at most `threshold`, of their shape.
+    """One-sided p-values of the exact binomial test that true means are at most `threshold`, in its shape.
 
-    Its tail is the incomplete beta function, so that effective numbers need not be whole.
+    The tail is the incomplete beta function, so that effective numbers need not be whole.
     """
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits = mean * effective
@@ -55,7 +55,7 @@ def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, m
 
 
 def exact_interval(mean: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's interval (1934) of proportions `mean` of `effective` cases, of their shape."""
+    """Clopper-Pearson interval (1934) of proportions `mean` of `effective` cases, in their shape."""
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits, tail = mean * effective, (1 - confidence) / 2
     misses = effective - hits

@@ -40,7 +40,7 @@ def area_weights(fractions: Sequence[float]) -> Floats:
 
 
 def _ranked_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set."""
+    """The (ranking, draw, fraction) of each set, and the predictions of `task` under its rankings."""
     frame = evaluation.read()
     rows = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
     rows = rows.assign(draw=rows["draw"].fillna(0))
@@ -72,9 +72,9 @@ def sample(evaluation: PrunedPredictions, resamples: int, seed: int) -> Resample
     """Return the curves of one run, with bootstrap and permutations.
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
-    Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
-    not, the same way for all seeds. The hypothesis is that *these* masks do equally well on other examples.
-    Examples that share texts are drawn and swapped by groups (see `dissociation.matrices.resample_matrices`).
+    Permutation: in random examples, the predictions of two rankings are swapped at all fractions together, in
+    the same way for all seeds. The hypothesis is that *these* masks do equally well on other examples.
+    Examples that share texts are drawn and swapped in groups (see `dissociation.matrices.resample_matrices`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Rankings of heads compared: pruning curves and areas, and dissociation."""
+"""Comparison of rankings of heads: pruning curves and areas, and dissociation."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
 
-#: order: top or bottom heads of the ranking first; random orders stand beside both
+#: order: top or bottom heads of the ranking first; random orders belong to both
 ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT, "order": TEXT}
 SCHEMAS = {
     # draws_low, draws_high: range of the random orders, else null
@@ -129,7 +129,7 @@ def _area_rows(
         here = p_value(difference.mean(axis=(0, 1)), null)
         seeds = p_over_seeds_and_examples(difference.mean(axis=1), resampled, orders)
         if orders:
-            seeds = np.maximum(seeds, here)  # which knows how few orders there are
+            seeds = np.maximum(seeds, here)  # `here` accounts for how few orders there are
         compared = _interval_rows(tasks, difference, resampled, confidence, orders)
         for row, p, p_seeds in zip(compared, here, seeds, strict=True):
             rows.append(row | {"against": other, "p_value": float(p), "p_seeds": float(p_seeds)})
@@ -141,15 +141,16 @@ def pruning_curves(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables `pruning_curves` and `pruning_areas`, combined over seeds.
 
-    The area under the curve of metric against fraction pruned is by the trapezoid rule, divided by the range
-    of fractions: a mean of the metric. With top heads first, a small area means that the ranking finds heads
-    that matter; with bottom heads first, a large one that it finds heads that do not. Intervals of `random`,
-    and of paired differences from it, also cover orders.
+    The area under the curve of metric by fraction pruned is computed by the trapezoid rule and divided by the
+    range of fractions: a mean of the metric. With top heads first, a small area means that the ranking finds
+    heads that matter; with bottom heads first, a large area means that it finds heads that do not. Intervals
+    of `random`, and of paired differences from it, also cover orders.
 
     p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
-    are for one more random order, for these models (see `intervals.Orders`): a ranking that says nothing is
-    one. p_seeds covers other seeds, against `random` also orders. Both are corrected over rankings compared
-    with the same one in a model, mixture, method and order, separately for the mean and for all tasks.
+    are for one more random order, which an uninformative ranking would be, for these models (see
+    `intervals.Orders`). p_seeds covers other seeds, against `random` also orders. Both are corrected over
+    rankings compared with the same one in a model, mixture, method and order, separately for the mean and for
+    all tasks.
 
     `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.
@@ -188,7 +189,7 @@ def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredic
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
-    """Columns that are equal in rows whose p-values are corrected together."""
+    """Columns by which rows are grouped into families for the correction of p-values."""
     return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
@@ -217,10 +218,10 @@ def ranking_dissociation(
     distinct: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `ranking_dissociation`: D when a task's pruned heads are the top ones of a ranking.
+    """Return the table `ranking_dissociation`: D if a task's pruned heads are the top ones of a ranking.
 
-    Only rankings that differ between tasks have D. p is corrected over rankings, as in `pruning_curves`,
-    which describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
+    Only rankings that differ between tasks have D. p is corrected over rankings as in `pruning_curves`, which
+    describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
     """
     frames = []
     names = {name for e in evaluations for name in e.read().dropna(subset="pruned_for")["ranking"].unique()}

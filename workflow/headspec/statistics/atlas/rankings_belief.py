@@ -1,4 +1,4 @@
-"""Which ranking of heads to believe: agreement with ablation, pruning areas and dissociation side by side."""
+"""Which ranking of heads to trust: agreement with ablation, pruning areas and dissociation side by side."""
 
 import pandas as pd
 
@@ -7,7 +7,7 @@ from headspec.statistics.chance import MARKS
 from headspec.statistics.dissociation.analysis import KEY
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-#: measures of what happens without a head, which the others are compared with
+#: measures of the effect of removing a head, which the others are compared with
 TRUTHS = ("ablation", "ablation_size")
 AGREEMENT_COLUMNS = [
     f"{statistic}{end}" for statistic in ("spearman", "top_overlap") for end in ("", "_low", "_high")
@@ -45,8 +45,8 @@ ci_over: of the area; the difference also over orders
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
     """Return the table `belief`: agreement, pruning areas (top heads first) and dissociation of rankings.
 
-    Agreement of the task `mean` and the ends of its interval are means over tasks: the interval is no
-    narrower than one of the mean.
+    For the task `mean`, agreement and the ends of its interval are means over tasks: the interval is no
+    narrower than one for the mean.
     """
     areas = areas[areas["order"] == TOP]
     own = areas[areas["against"].isna()].rename(columns=AREAS)

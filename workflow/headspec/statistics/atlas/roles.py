@@ -1,10 +1,10 @@
-"""Roles of heads: positional, syntactic, rare word (Voita et al. 2019), from where they attend to most.
+"""Roles of heads: positional, syntactic, rare word (Voita et al. 2019), from where they attend most.
 
-A head has a role if its largest weight shows it more often than chance and the dependence of words in a
-sentence explain: one-sided tests on effective numbers of cases (see `proportions`), corrected by Holm over
+A head has a role if its largest weight shows it more often than expected by chance and from the dependence of
+words in a sentence: one-sided tests on effective numbers of cases (see `proportions`), Holm-corrected over
 all heads of the role, and for syntactic roles over heads x relations x directions. In simulations of 72 or
-1,000 heads exactly at their threshold, on 60 to 500 sentences, some head is claimed in 0 to 8 % of studies,
-and in 13 % where half of a sentence's words are hit or missed together.
+1,000 heads exactly at their threshold, on 60 to 500 sentences, any head is claimed in 0 to 8 % of studies,
+and in 13 % if half of a sentence's words are hit or missed together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 @dataclass
 class Attended:
-    """Places (tokens or words) that heads attend to most, for all places of all sentences in order."""
+    """Places (tokens or words) that heads attend to most, for all places of all sentences, in order."""
 
     offsets: NDArray[np.int32]  # (places, heads), to the place attended to most; 0 is itself
     layer: NDArray[np.int64]  # (heads,)
@@ -89,21 +89,21 @@ relation: dependency relation that exceeds its baseline most
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"
 FROM_DEPENDENT, FROM_HEAD = "dependent to head", "head to dependent"
 
-SAME_POSITION = 0.9  # share of tokens that attend to one relative position
+SAME_POSITION = 0.9  # minimum share of tokens that attend to one relative position
 MARGIN = 0.1  # over the baseline
-REACH = 5  # relative positions that a positional head may have, on either side
-MOSTLY = 0.5  # least share of words that attend to the rarest word
+REACH = 5  # largest relative position of a positional head, on either side
+MOSTLY = 0.5  # minimum share of words that attend to the rarest word
 FEWEST = 50  # sentences with a case
-ALPHA = 0.05  # of a role: the chance that any head is claimed wrongly
+ALPHA = 0.05  # for each role: probability that any head is claimed wrongly
 CONFIDENCE = 0.95
 
 
 def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
     """Return the table `roles`: all roles of all heads, claimed or not, from 'attended' and 'treebank'.
 
-    Syntactic roles need sentences with trees. Heads that read target texts, whose words are not known, have
-    only positional roles, corrected separately. Frequencies of words are counted in all `sentences`,
-    ignoring case. DataError if there are fewer than `FEWEST` sentences.
+    Syntactic roles need sentences with trees. Heads that read target texts, whose words are unknown, have
+    only positional roles, corrected separately. Word frequencies are counted in all `sentences`, ignoring
+    case. Raises DataError if there are fewer than `FEWEST` sentences.
     """
     no_words = attended["words"].isna()
     targets, attended = attended[no_words], attended[~no_words]
@@ -126,7 +126,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 def positional(tokens: Attended) -> pd.DataFrame:
     """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
 
-    The first token of a sentence has none before it, and is not a case for the position -1. The choice of a
+    The first token of a sentence has none before it, so it is not a case for position -1. The choice of a
     head's most frequent position needs no correction: at most one can reach the threshold, unless sentences
     are hardly longer than `REACH`. Returns rows of the table `roles`.
     """
@@ -141,7 +141,7 @@ def positional(tokens: Attended) -> pd.DataFrame:
 
 
 def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """For each head, the values of the table in which its rate is highest."""
+    """For each head, the values from the table with its highest rate."""
     best = np.argmax([table["rate"] for table in tables], axis=0)
     return {
         name: np.choose(best, [np.broadcast_to(table[name], best.shape) for table in tables])
@@ -152,9 +152,9 @@ def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
 def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
     """Heads that attend to the least frequent word of the sentence (in decoders: so far).
 
-    Any of several equally rare words is a hit; where all are equally frequent there is no case. The baseline
-    is a random word. Any preference for content words exceeds it by `MARGIN`, so at least `MOSTLY` of the
-    words must also attend to the rarest one. `frequency` is (places,); returns rows of the table `roles`.
+    Any of several equally rare words is a hit; if all are equally frequent, there is no case. The baseline is
+    a random word. Any preference for content words exceeds it by `MARGIN`, so at least `MOSTLY` of the words
+    must also attend to the rarest one. `frequency` is (places,); returns rows of the table `roles`.
     """
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
@@ -169,7 +169,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
-    """For each word, (places,): least and greatest frequency that it sees, numbers of the rarest and all."""
+    """For each word, (places,): lowest and highest frequency that it sees, numbers of the rarest and all."""
     parts: list[list[np.ndarray]] = []
     for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
         n = len(counts)
@@ -187,9 +187,9 @@ def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
 def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.DataFrame:
     """Heads that attend from words to their dependency partners, by relation and direction.
 
-    From a head, any of its dependents of the relation is a hit. The baseline is the best fixed offset for the
-    relation and direction, chosen on the same cases, in its favour. A head's rate must exceed it by `MARGIN`,
-    tested on the differences of hits case by case. In decoders, partners that follow are not cases.
+    From a head, any of its dependents with the relation is a hit. The baseline is the best fixed offset for
+    the relation and direction, chosen on the same cases, which favours it. A head's rate must exceed it by
+    `MARGIN`, tested on the differences of hits case by case. In decoders, partners that follow are not cases.
 
     `heads` (places,) have the number of each word's head, from 1, or 0 for the root; `relations` (places,).
     """
@@ -208,9 +208,9 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
 
 
 def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
-    """Rates of hits of a relation and direction, and of its best offset; None if few sentences have it.
+    """Hit rates for a relation and direction, and for its best offset; None if too few sentences have it.
 
-    `query` and `target` are places, (pairs,); pairs with one query are one case.
+    `query` and `target` are places, (pairs,); pairs with the same query are one case.
     """
     order = np.argsort(query, kind="stable")
     query, offset = query[order], (target - query)[order]
@@ -235,12 +235,12 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
 
 
 def _sentences(sentence: np.ndarray) -> int:
-    """Number of sentences that the cases come from; `sentence` (cases,) ascends."""
+    """Number of sentences that the cases come from; `sentence` (cases,) is sorted."""
     return int(np.count_nonzero(np.diff(sentence, prepend=-1)))
 
 
 def _by_sentence(values: np.ndarray, sentence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of `values` (cases, ...) in each sentence, and numbers of cases; `sentence` ascends."""
+    """Sums of `values` (cases, ...) in each sentence, and numbers of cases; `sentence` is sorted."""
     starts = np.flatnonzero(np.diff(sentence, prepend=-1))
     return np.add.reduceat(values, starts, dtype=float), np.diff(starts, append=len(sentence))
 
@@ -268,9 +268,9 @@ def _tested(attended: Attended, tables: list[dict[str, Any]], role: str) -> pd.D
 
 
 def one_role(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a role of each head from `roles`: positional, else syntactic, else rare word, else none.
+    """Return one role of each head from `roles`: positional, else syntactic, else rare word, else none.
 
-    A head with several claimed relations gets the one by which it exceeds the baseline most. Columns are
+    A head with several claimed relations gets the one that exceeds the baseline most. Columns are
     layer, head, role, relation, direction, offset, rate and baseline.
     """
     columns = ["layer", "head", "role", "relation", "direction", "offset", "rate", "baseline"]

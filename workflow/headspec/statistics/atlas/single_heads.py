@@ -37,7 +37,7 @@ tables/single_heads.parquet
 measure: `ablation` or `mean_ablation`
 change: metric without the head, minus base
 """
-#: resamples per ablation, at least: with fewer, no p could be small enough after correction over heads
+#: minimum resamples per ablation: with fewer, no p could be small enough after correction over heads
 FINEST = 40
 #: columns of a single ablation, empty without ablation
 ABLATION = ["measure", "layer", "head"]
@@ -45,7 +45,7 @@ PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
 def _ablated_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """Predictions of `task`, and the (measure, layer, head) of each set, "" without ablation."""
+    """The (measure, layer, head) of each set, "" without ablation, and the predictions of `task`."""
     frame = evaluation.read()
     rows = (
         frame[frame["task"] == task]
@@ -61,7 +61,7 @@ def single_heads(
 ) -> pd.DataFrame:
     """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 
-    Intervals are paired. p_value: in each example the two predictions are swapped or not, for all seeds
+    Intervals are paired. p_value is by randomly swapping the two predictions in each example, for all seeds
     together (see `paired_differences`); p_seeds covers other seeds. Both are corrected over the heads of the
     same task and measure.
     `evaluations` have the tables `ablated` as predictions; DataError if some are missing or seeds differ in

@@ -43,10 +43,10 @@ def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
 def net_dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
     """D of each task net of the strength of its list of heads, (..., k); nan with two tasks.
 
-    A list that hurts every task more raises D of its own task, and lowers that of the others as much. In the
-    model of a two-way table without replication (effects of lists and of tasks add up, and each task's own
-    list costs it more), this is the least-squares estimate of what a task's own list costs it more, from the
-    diagonal of the double-centred matrix. Its mean over tasks is that of D. Two tasks do not show it.
+    A list that hurts every task more raises D of its own task, and lowers that of the others as much. In a
+    two-way table without replication (additive effects of lists and of tasks, plus an extra cost of a task's
+    own list), this is the least-squares estimate of the extra cost, from the diagonal of the double-centred
+    matrix. Its mean over tasks equals that of D. It is undefined for two tasks.
 
     Arguments are as in `relative`.
     """
@@ -61,7 +61,7 @@ def net_dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
     return net
 
 
-#: the case of a mixture of which some unpruned model is at chance
+#: case of a mixture with an unpruned model at chance
 CHANCE = "chance"
 
 
@@ -73,10 +73,10 @@ def case(
 ) -> str:
     """Return the kind of dissociation that the k tasks of a mixture show: double, single, inverted or none.
 
-    Double: every interval lies above 0, pointwise, as requiring all of them is conservative already
-    (intersection-union test, Berger 1982). Single: not double, some simultaneous interval lies above 0, which
-    corrects for picking one of several, and so does the interval of their mean: a list that hurts all tasks
-    more than others do raises D of its task, but not the mean. Inverted: no value is above 0, and some
+    Double: every pointwise interval lies above 0, since requiring all of them is already conservative
+    (intersection-union test, Berger 1982). Single: not double, but a simultaneous interval, which corrects
+    for picking one of several, lies above 0, and so does the interval of the mean: a list that hurts all
+    tasks more than others do raises D of its task, but not the mean. Inverted: no value is above 0, and a
     simultaneous interval lies below; pruning a task's heads hurts it *less* than pruning those of others, so
     importance is wrong.
 

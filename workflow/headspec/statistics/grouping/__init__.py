@@ -1,1 +1,1 @@
-"""Which tasks should learn together: gains of pairs, their prediction, and partitions of tasks."""
+"""Which tasks should be trained together: gains of pairs, their prediction, and partitions of tasks."""

@@ -1,4 +1,4 @@
-"""Gains of tasks from sharing an encoder with others, and what may predict those of pairs.
+"""Gains of tasks from sharing an encoder with others, and possible predictors of gains in pairs.
 
 Matrices are (k, k), [source, target]: the gain of a target from a source is its metric, trained with the
 source, minus its metric alone. The diagonal is nan.
@@ -48,7 +48,7 @@ def sharing(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `sharing`, from runs of mixtures and of their tasks alone (method `single`).
+    """Return the table `sharing`, from runs of mixtures and single-task runs of their tasks.
 
     Draws depend on `seed` and on the names of model, mixture, method and task.
     """
@@ -83,10 +83,10 @@ def sharing(
 
 
 def between_pairs(sharing: pd.DataFrame) -> pd.DataFrame:
-    """What tasks gain in pairs with plain training: rows of the table `sharing` with `source` and `target`.
+    """Gains of tasks in pairs with plain training: rows of the table `sharing` with `source` and `target`.
 
     The target is the row's task, the source its partner; `alone` is the value of the target trained alone.
-    Groups, which have names of their own, are left out even if they have two tasks.
+    Groups, which have their own names, are left out even if they have two tasks.
     """
     single = sharing[sharing["method"] == SINGLE]
     alone = single[["model", "task", "metric", "value"]].rename(columns={"value": "alone"})
@@ -110,7 +110,7 @@ class Gains:
     low: Floats  #: (k, k), interval of the table 'sharing'
     high: Floats  #: (k, k)
     reliability: float  #: of differences between a target's gains, over seeds; nan for one seed
-    unlearnt: tuple[str, ...]  #: tasks that nothing has learnt, alone or in pairs; their gains are nan
+    unlearnt: tuple[str, ...]  #: tasks that no model has learnt, alone or in pairs; their gains are nan
 
 
 def measured_gains(
@@ -119,11 +119,11 @@ def measured_gains(
     """Gains of `tasks` in the order of the config, from pairs in the table 'sharing' of a model.
 
     `metrics` has the main metric of each task. A task whose models are all at chance has no gains, as source
-    or target: its single-task runs say nothing of it, either.
+    or target: its single-task runs are not informative, either.
 
-    Reliability is 1 minus the mean variance of a pair's value over seeds, of the mean of these seeds, divided
-    by the variance of a target's gains over its sources (both within targets, where the error of the task
-    alone is the same for all sources). It is 0 if seeds alone explain these differences.
+    Reliability is 1 minus the ratio of two variances within targets, where the error of the single-task run
+    is the same for all sources: that of a pair's mean over seeds, averaged over pairs, and that of a target's
+    gains over its sources. It is 0 if seeds alone explain the differences.
     """
     main = (sharing["model"] == model) & (sharing["metric"] == sharing["task"].map(metrics))
     rows = between_pairs(sharing[main])
@@ -145,7 +145,7 @@ def _matrix(pairs: pd.DataFrame, column: str, tasks: Sequence[str]) -> Floats:
 
 
 def _reliability(gain: Floats, variance: Floats) -> float:
-    """Share of the variance of a target's gains that is not of seeds, (k, k) both; at least 0."""
+    """Share of the variance of a target's gains, (k, k), that is not due to seeds, (k, k); at least 0."""
     known = ~np.isnan(gain)
     freedom = np.maximum(known.sum(axis=0) - 1, 0).sum()
     if not freedom or np.isnan(variance[known]).any():
@@ -160,7 +160,7 @@ def _reliability(gain: Floats, variance: Floats) -> float:
 def features(
     similarity: pd.DataFrame, affinity: pd.DataFrame | None, tasks: Sequence[str], model: str
 ) -> dict[str, Floats]:
-    """Matrices (k, k) of each measure, from the tables 'similarity' and 'affinity' of a model.
+    """Matrix (k, k) of each measure, from the tables 'similarity' and 'affinity' of a model.
 
     Measures in 'affinity' are directed, others symmetric; nan where a table has no value.
     """

@@ -1,7 +1,7 @@
-"""Partitions of tasks into encoders, by the gains of pairs.
+"""Partitions of tasks among encoders, by the gains of pairs.
 
-A target gains the mean of its gains from the partners in its group (Fifty et al. 2021), and nothing alone.
-The value of a partition is the mean over all tasks. Groups are tuples of numbers of tasks, in order.
+The gain of a target is the mean of its gains from the partners in its group (Fifty et al. 2021), and 0 alone.
+The value of a partition is the mean over all tasks. Groups are sorted tuples of task indices.
 """
 
 import itertools
@@ -17,12 +17,12 @@ from headspec.config.values import MEAN
 Floats = NDArray[np.float64]
 Partition = tuple[tuple[int, ...], ...]
 
-#: most tasks of which every partition is tried
+#: maximum number of tasks for which all partitions are tried
 EXACT = 12
 
 
 class Value(NamedTuple):
-    """Mean gain of a task, with its interval; nan if a gain is unknown."""
+    """Mean gain over tasks, with its interval; nan if a gain is unknown."""
 
     gain: float
     low: float
@@ -41,8 +41,8 @@ def weights(partition: Partition, k: int) -> Floats:
 def value(weights: Floats, gain: Floats, low: Floats, high: Floats) -> Value:
     """Value of weighted gains, all (k, k); weights may be means or differences over partitions.
 
-    Errors of gains of one target, which share its run alone, add up; those of different targets are
-    independent, and intervals are combined by MOVER (Zou & Donner 2008).
+    Errors of gains of one target, which share its single-task run, add up; those of different targets are
+    independent, and their intervals are combined by MOVER (Zou & Donner 2008).
     """
     used = weights != 0
     center, below, above = (np.where(used, values, 0.0) for values in (gain, gain - low, high - gain))
@@ -56,8 +56,8 @@ def value(weights: Floats, gain: Floats, low: Floats, high: Floats) -> Value:
 def best_partition(gain: Floats, encoders: int, seed: int = 0) -> tuple[Partition, bool]:
     """Return the partition into at most `encoders` groups with the highest value, and whether it is exact.
 
-    Up to twelve tasks all partitions are tried, by dynamic programming over sets of tasks; more are searched
-    by annealing. A group with an unknown gain (nan) is never chosen. `gain` is (k, k).
+    With up to twelve tasks, all partitions are tried, by dynamic programming over sets of tasks; with more,
+    they are searched by annealing. A group with an unknown gain (nan) is never chosen. `gain` is (k, k).
     """
     if len(gain) > EXACT:
         return _annealed(gain, encoders, seed), False
@@ -120,7 +120,7 @@ def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
 
 
 def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Partition]:
-    """Random partitions of k tasks into exactly `encoders` groups; each such partition is as likely."""
+    """Random partitions of k tasks into exactly `encoders` groups, uniform over all such partitions."""
     rng = np.random.default_rng(seed)
     ways = _stirling_numbers(k, encoders)
     partitions = []
@@ -147,9 +147,9 @@ def _stirling_numbers(k: int, encoders: int) -> list[list[int]]:
 
 
 def trained(gains: pd.DataFrame, groups: Sequence[Collection[str]]) -> Value | None:
-    """Mean gain of a task in groups of tasks that were trained, from the table `gains` of a model.
+    """Mean gain over tasks in groups that were trained, from the table `gains` of a model.
 
-    None if a group of several tasks was not. Errors of groups, which share no run, are independent.
+    None if a group of several tasks was not trained. Errors of groups, which share no runs, are independent.
     """
     rows = gains[gains["method"] == "tuned"]
     means = {row["mixture"]: row for row in rows[rows["task"] == MEAN].to_dict("records")}

@@ -1,9 +1,9 @@
-"""Gains of pairs predicted for tasks that were left out, and how well.
+"""Prediction of gains of pairs for held-out tasks, and its quality.
 
-A prediction for a task uses no pair that contains it. Its score is the rank correlation of predicted and
-measured gains within a left-out task and a direction, that is among what it gains from the others, or what
-they gain from it; the mean over tasks and directions answers which partner to choose. Correlations over
-pairs of several left-out tasks would be biased: a mean without a task's high gains is low.
+A prediction for a task uses no pair that contains it. The score is the rank correlation of predicted and
+measured gains within a held-out task and a direction, that is, among its gains from the others, or theirs
+from it; the mean over tasks and directions tells how well partners can be chosen. Correlations over pairs of
+several held-out tasks would be biased: without a task's high gains, the training mean is low.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ reliability: of differences between a target's gains, over seeds; null for one s
 """
 
 BOTH = f"{BASELINE}+{ALL}"
-#: fewest tasks with scores
+#: minimum number of tasks for scores
 FEWEST = 5
-#: random relabellings of the tasks
+#: number of random relabellings of the tasks
 RELABELLINGS = 999
 #: smaller differences, relative to the largest prediction, are rounding errors
 TOLERANCE = 1e-9
-#: the level of `detectable`, and its power
+#: level and power of `detectable`
 LEVEL, POWER = 0.05, 0.8
 #: numbers in memory at a time
 CHUNK = 2**22
@@ -78,13 +78,13 @@ def predict(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables `gain_predictions` and `gain_prediction_scores` of a model.
 
-    With fewer than five tasks nothing is predicted.
+    With fewer than five tasks, nothing is predicted.
 
     Parameters
     ----------
-    gains : of k tasks
-    features : matrices (k, k) of measures, [source, target]; one that lacks values or is constant predicts
-        nothing, and is not in `all`
+    gains : measured gains of k tasks
+    features : matrices (k, k) of measures, [source, target]; those with missing or constant values predict
+        nothing, and are not in `all`
     seed : for relabellings of the tasks
     """
     k = len(gains.tasks)
@@ -115,7 +115,7 @@ def predict(
 
 
 def _relabellings(k: int, seed: int) -> Indices:
-    """Permutations (1 + RELABELLINGS, pairs) of pairs that relabel k tasks; the first changes nothing."""
+    """Permutations (1 + RELABELLINGS, pairs) of pairs that relabel k tasks; the first is the identity."""
     rng = np.random.default_rng(seed)
     tasks = np.vstack([np.arange(k), rng.permuted(np.tile(np.arange(k), (RELABELLINGS, 1)), axis=1)])
     source, target = directed_pairs(k)
@@ -128,7 +128,7 @@ def _relabellings(k: int, seed: int) -> Indices:
 def _predicted(
     gain: Floats, features: Mapping[str, Floats], k: int, held_out: int, relabelled: Indices
 ) -> dict[str, _Predicted]:
-    """Predictions by each predictor that has values and varies."""
+    """Predictions by each predictor without missing or constant values."""
     plain = LeaveTasksOut(gain, k, held_out, effects=False)
     judged = _Judged(gain, k, held_out, plain)
     by_predictor = {}
@@ -148,15 +148,15 @@ def _predicted(
 
 
 def _varying(features: Mapping[str, Floats], effects: bool) -> dict[str, Floats]:
-    """Standardised features (pairs,) that have all values and vary."""
+    """Standardised features (pairs,) without missing or constant values."""
     scaled = {name: standardised(row[None], effects)[0] for name, row in features.items()}
     return {name: row for name, row in scaled.items() if not np.isnan(row).any()}
 
 
 class _Judged:
-    """Gains that folds predict, in sets (sets, m) within which they have ranks.
+    """Gains that folds predict, in sets (sets, m) within which they are ranked.
 
-    With one task left out, a set is a task and a direction, with two it is all pairs.
+    With one task held out, a set is a task and a direction; with two, it is all pairs.
     """
 
     def __init__(self, gain: Floats, k: int, held_out: int, plain: LeaveTasksOut) -> None:
@@ -168,7 +168,7 @@ class _Judged:
         self.known = (~np.isnan(gain[self.pair])).astype(float)
         self.gain = np.nan_to_num(gain[self.pair])
         self.mean = plain.base.reshape(self.pair.shape)  # of the training pairs
-        # means of folds differ within a set if two tasks are left out
+        # means of folds differ within a set if two tasks are held out
         self.offset = self.mean if held_out == 2 else np.zeros_like(self.mean)
         self.rank = centred_ranks(self.gain - self.offset, self.known)
 
@@ -180,7 +180,7 @@ class _Judged:
         return np.concatenate(parts)
 
     def weights(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Weights (sets,) and (sets, m) of sets and of their members, if tasks count so often, (k,)."""
+        """Weights (sets,) and (sets, m) of sets and of their members, given `counts` (k,) of tasks."""
         sets = np.prod(np.where(self.owner > 0, counts, 1.0), axis=-1)
         members = np.prod(np.where(self.tasks[self.pair] - self.owner[:, None] > 0, counts, 1.0), axis=-1)
         return sets, members * self.known
@@ -203,7 +203,7 @@ class _Judged:
 
 
 class _Predicted:
-    """Predictions by one predictor, with its features as they are and relabelled."""
+    """Predictions by one predictor, with original and relabelled features."""
 
     def __init__(self, judged: _Judged, base: Floats, change: Floats) -> None:
         self.judged = judged
@@ -212,24 +212,24 @@ class _Predicted:
         self.fits = predicted[0]
 
     def mean(self) -> Floats:
-        """Predicted gain of every pair (pairs,), the mean over the folds that leave it out."""
+        """Predicted gain of every pair, (pairs,), averaged over the folds that hold it out."""
         return np.bincount(self.judged.pair.ravel(), self.fits.ravel()) / np.bincount(
             self.judged.pair.ravel()
         )
 
     def spearman(self, counts: Floats) -> float:
-        """Mean rank correlation of predicted and measured gains; tasks count as often as `counts`, (k,)."""
+        """Mean rank correlation of predicted and measured gains, with `counts` (k,) of tasks."""
         return float(self.judged.spearman(self.ranks[:1], counts)[0])
 
     def right_side(self, counts: Floats) -> float:
-        """Share of gains whose sign is predicted, with `counts` (k,) of tasks."""
+        """Share of gains with the right predicted sign, with `counts` (k,) of tasks."""
         sets, members = self.judged.weights(counts)
         weights = sets[:, None] * members * (self.judged.gain != 0)
         right = (1 + np.sign(self.fits) * np.sign(self.judged.gain)) / 2
         return float(_ratio((weights * right).sum(), weights.sum()))
 
     def error_ratio(self, counts: Floats) -> float:
-        """Squared error over the error of the mean gain, with `counts` (k,) of tasks."""
+        """Squared error relative to that of the mean gain, with `counts` (k,) of tasks."""
         sets, members = self.judged.weights(counts)
         weights = sets[:, None] * members
         error, plain = (
@@ -260,9 +260,10 @@ class _Predicted:
 def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -> tuple[float, float]:
     """Student's t interval over k tasks, by the jackknife.
 
-    A task is dropped from what is judged; predictions stay, though other tasks would train another model. In
-    simulations with twelve tasks, 95 % intervals of correlations with one task left out cover 89 to 100 %,
-    with two only 73 to 95 %, and of the other scores as little as 70 %: these have none.
+    Each task is dropped from the evaluation; predictions stay the same, although a model trained on other
+    tasks would differ. In simulations with twelve tasks, 95 % intervals of correlations with one task held
+    out cover 89 to 100 %, with two only 73 to 95 %, and of the other scores as little as 70 %: these have no
+    intervals.
     """
     without = np.array([statistic(1 - row) for row in np.eye(k)])
     error = np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum())
@@ -277,7 +278,7 @@ def _ratio(value: ArrayLike, total: float) -> Floats:
 
 
 def centred_ranks(values: Floats, known: Floats) -> Floats:
-    """Ranks (..., m) among the known of m values, minus their mean; equal values share their mean rank."""
+    """Ranks (..., m) among the known of m values, minus their mean; ties get their mean rank."""
     scale = np.abs(values * known).max(axis=-1, keepdims=True)[..., None]
     difference = values[..., :, None] - values[..., None, :]
     sign = np.sign(np.where(np.abs(difference) > TOLERANCE * scale, difference, 0.0))

@@ -1,7 +1,7 @@
-"""Ridge regression of gains, with one or two tasks left out.
+"""Ridge regression of gains, with one or two tasks held out.
 
-Everything is a vector over the k (k - 1) directed pairs (source, target), sources in order. A model is fitted
-for every set of tasks that are left out, to the pairs without them. Relabelled features are fitted along.
+Everything is a vector over the k (k - 1) directed pairs (source, target), sorted by source. For every set of
+held-out tasks, a model is fitted to the pairs without them. Relabelled features are fitted at the same time.
 """
 
 import itertools
@@ -15,7 +15,7 @@ Indices = NDArray[np.intp]
 
 #: candidate penalties, in units of the variance of a feature
 PENALTIES = np.logspace(-2, 3, 11)
-#: largest variance of a feature, relative to its square, that is rounding error
+#: variance of a feature, relative to its square, up to which it counts as rounding error
 ROUNDING = 1e-18
 #: numbers in memory at a time
 CHUNK = 2**21
@@ -28,7 +28,7 @@ def directed_pairs(k: int) -> tuple[Indices, Indices]:
 
 
 def _base(k: int, effects: bool) -> Floats:
-    """Columns (pairs, q) that no penalty shrinks: 1; with `effects` also sources and targets."""
+    """Unpenalised columns (pairs, q): the intercept and, with `effects`, sources and targets."""
     source, target = directed_pairs(k)
     ones = np.ones((len(source), 1))
     return np.hstack([ones, np.eye(k)[source], np.eye(k)[target]]) if effects else ones
@@ -37,8 +37,8 @@ def _base(k: int, effects: bool) -> Floats:
 def _fits(base: Floats, train: Flags) -> Floats:
     """Matrices (sets, q, pairs): coefficients of the least-squares fit of `base` to values in `train`.
 
-    `train` is (sets, pairs). Effects of sources sum to 0 over those that are trained, and so do effects of
-    targets. Other tasks have the effect 0.
+    `train` is (sets, pairs). Effects of sources sum to 0 over training sources, and effects of targets over
+    training targets. Other tasks have the effect 0.
     """
     weighted = base * train[..., None]
     normal = base.T @ weighted  # (sets, q, q)
@@ -51,9 +51,9 @@ def _fits(base: Floats, train: Flags) -> Floats:
 
 
 def standardised(features: Floats, effects: bool) -> Floats:
-    """Features (p, pairs) without mean, with `effects` also without effects of tasks, and of variance 1.
+    """Features (p, pairs) with mean 0 and variance 1; with `effects`, also without effects of tasks.
 
-    A feature that is constant, or all effects, is nan; so is one with any nan.
+    A feature that is constant, or consists of effects only, is nan, as is one with any nan.
     """
     pairs = features.shape[1]
     k = round((1 + np.sqrt(1 + 4 * pairs)) / 2)
@@ -73,12 +73,12 @@ class LeaveTasksOut:
     gains : (pairs,), nan where unknown
     k : number of tasks
     held_out : number of tasks of a fold, 1 or 2
-    effects : whether sources and targets have effects of their own, besides the features
+    effects : whether sources and targets have effects, besides the features
 
     Attributes
     ----------
-    pairs : (folds, r), what a fold predicts; with one task what it gains from the others, then what they gain
-        from it; with two what these gain from each other
+    pairs : (folds, r), pairs that a fold predicts: with one task, its gains from the others, then theirs from
+        it; with two, their gains from each other
     base : (folds, r), predictions without features
     """
 
@@ -101,7 +101,7 @@ class LeaveTasksOut:
                 [every[out[fold, source] & out[fold, target]] for fold in range(len(folds))]
             )
         self.base = np.take_along_axis(gains - self.rest[: len(folds)], self.pairs, axis=1)
-        # the pairs of a further task that is left out show which penalty is best for a fold
+        # the penalty of a fold is chosen on the pairs of a further held-out task
         number = {tasks: position for position, tasks in enumerate(sets)}
         further = [[task for task in range(k) if task not in fold] for fold in folds]
         self.inner = np.array(
@@ -143,7 +143,7 @@ class LeaveTasksOut:
         n, pairs, p = features.shape
         sets, q = self.fits.shape[:2]
         number = np.maximum(self.train.sum(axis=1), 1)[:, None]
-        # residuals are made where they are needed: those of all sets and pairs would grow with k to the fifth
+        # residuals are computed where needed: those of all sets and pairs would grow with k to the fifth
         fits = (self.fits.reshape(-1, pairs) @ features).reshape(n, sets, q, p)
         squared = (features[..., None] * features[..., None, :]).reshape(n, pairs, -1)
         gram = (self.train.astype(float) @ squared).reshape(n, sets, p, p)
@@ -183,7 +183,7 @@ class LeaveTasksOut:
 
 
 def _best(weights: Floats, loss: Floats) -> Floats:
-    """Weights (n, folds, p) at the penalty of the least loss, the largest of several.
+    """Weights (n, folds, p) at the penalty with the lowest loss; on ties, the largest penalty.
 
     `weights` is (n, folds, p, penalties), `loss` (n, folds, p or 1, penalties).
     """
