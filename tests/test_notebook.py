@@ -21,6 +21,7 @@ import headspec
 from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
 from support import pages
+from support.data import matrices
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
 from support.models import TEXTS, make, qwen
@@ -392,6 +393,9 @@ def named(tmp_path, monkeypatch):
     pd.DataFrame({"text": REVIEWS, "label": np.arange(len(REVIEWS)) % 2}).to_csv(
         tmp_path / "reviews.csv", index=False
     )
+    rng = np.random.default_rng(0)
+    rows = matrices.answers(matrices.additive(rng, 3, own=0.5), 60, rng).assign(heads=8)
+    matrices.counted(rows).to_csv(tmp_path / "matrix.csv", index=False)
     folder = tmp_path / "EleutherAI" / "pythia-70m"
     folder.mkdir(parents=True)
     qwen(folder)
@@ -411,6 +415,7 @@ def test_the_code_of_the_pages_runs(named, caplog):
     """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
     names = run("notebook.md", "scores.md")
     assert all(record.name != "headspec" or "headspec.load" in record.message for record in caplog.records)
+    assert names["found"]["verdict"].iloc[-1].startswith("double") and len(names["parts"]) == 4
     assert abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
     assert names["curve"]["value"].between(names["curve"]["low"], names["curve"]["high"]).all()
     exec(

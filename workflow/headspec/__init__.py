@@ -15,35 +15,46 @@ if TYPE_CHECKING:
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
     from headspec.plots.curves import plot_curve
+    from headspec.plots.dissociation import plot_dissociation
     from headspec.plots.drawing.heat_maps import heat_map
+    from headspec.statistics.dissociation.notebook import dissociate
+    from headspec.statistics.dissociation.parts import decompose, shared_fragility
 
 #: from a text file, so that a new version changes the code of no stage
 __version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
 #: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
+    "decompose": "statistics.dissociation.parts",
+    "dissociate": "statistics.dissociation.notebook",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",
     "load": "models.export.keeping",
     "plot_curve": "plots.curves",
+    "plot_dissociation": "plots.dissociation",
     "ranked_heads": "heads.ranking",
     "remove_heads": "models.export.slicing",
     "save": "models.export.keeping",
+    "shared_fragility": "statistics.dissociation.parts",
     "top_heads": "heads.ranking",
 }
 #: modules that are attributes from the beginning
 MODULES = ("compat",)
 __all__ = [
     "HeadGates",
+    "decompose",
+    "dissociate",
     "head_curve",
     "head_importance",
     "heat_map",
     "load",
     "plot_curve",
+    "plot_dissociation",
     "ranked_heads",
     "remove_heads",
     "save",
+    "shared_fragility",
     "top_heads",
 ]
 

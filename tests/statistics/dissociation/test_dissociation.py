@@ -11,7 +11,7 @@ from scipy import stats
 from headspec import tables
 from headspec.errors import DataError
 from headspec.statistics.chance import marks
-from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
+from headspec.statistics.dissociation.analysis import case_columns, dissociation_tables
 from headspec.statistics.dissociation.pruned import PrunedPredictions, evaluations
 from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
@@ -121,7 +121,7 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
     run, no = pair(rng=np.random.default_rng(0)).run, np.zeros(2, dtype=bool)
     sampled = ResampledDissociation(run, "", d[0], d[0], d, bootstrap, d, d, bootstrap, no, no, no)
-    assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
+    assert case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
 @pytest.mark.parametrize("tasks", ["ab", "abc"])

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 
 from headspec.config.runs import Run
 from headspec.statistics.dissociation.pruned import PrunedPredictions
+from headspec.tasks.metrics import Metric
 
 
 def evaluated(
     columns: Sequence[str],
     predictions: Mapping[tuple, ArrayLike],
     label: ArrayLike = 1.0,
-    metric: str = "accuracy",
+    metric: str | Metric = "accuracy",
     **run: object,
 ) -> PrunedPredictions:
     """A run from {values of `columns`, among them the task: predictions (n,)}, with a `label` for all tasks.

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.methods import METHODS
 from headspec.config.values import MEAN
+from headspec.errors import listing
 from headspec.numbers import number
 from headspec.plots.drawing.marks import DOT, mark_chance, marked, unlearnt
 from headspec.plots.drawing.style import (
@@ -25,6 +26,7 @@ from headspec.plots.drawing.style import (
     mixture_panels,
     stacked,
     styled,
+    task_style,
 )
 from headspec.statistics.chance import SAYS
 from headspec.statistics.dissociation.scores import relative
@@ -212,3 +214,54 @@ def _draw_differences(
     for change in values[method == "iat"] - values[method == "tuned"]:
         axes.plot(100 * change, ys + 0.24, **DOT)
     axes.margins(x=0.08)
+
+
+def plot_dissociation(found: pd.DataFrame, axes: Axes | None = None) -> Axes:
+    """Draw D of `headspec.dissociate` with its intervals, of one model, and return its axes.
+
+    Values are placed by size; the last, if there are several, are those over all sizes. The mean is black;
+    where examples are not known, its thick interval is that of lists that fail the same examples.
+
+    Parameters
+    ----------
+    axes : of matplotlib, optional; by default those of a new figure
+
+    Raises
+    ------
+    ValueError
+        There are several models.
+
+    Examples
+    --------
+    >>> headspec.plot_dissociation(headspec.dissociate(matrix))
+    """
+    if "model" in found and found["model"].nunique() > 1:
+        names = listing(found["model"].unique())
+        raise ValueError(f"found: got models {names}, expected the rows of one")
+    if axes is None:
+        from matplotlib import pyplot
+
+        _, axes = pyplot.subplots()
+    size = next((name for name in ("heads", "fraction") if name in found), None)
+    sizes = found[size] if size else pd.Series(0.0, found.index)
+    tasks = [task for task in found["task"].unique() if task != MEAN]
+    lanes = [*tasks, MEAN]
+    for lane, task in enumerate(lanes):
+        rows = found["task"] == task
+        places = pd.factorize(sizes[rows], use_na_sentinel=False)[0]
+        x = places + 0.7 * ((lane + 0.5) / len(lanes) - 0.5)
+        look = {"color": "black", "marker": "D"} if task == MEAN else task_style(tasks, task)
+        values = found[rows]
+        axes.plot(x, 100 * values["dissociation"], linestyle="none", markersize=4, label=task, **look)
+        axes.vlines(x, 100 * values["ci_low"], 100 * values["ci_high"], color=look["color"], linewidth=1)
+        if task == MEAN and "same_low" in values:
+            ends = 100 * values["same_low"], 100 * values["same_high"]
+            axes.vlines(x, *ends, color=look["color"], linewidth=3, alpha=0.5)
+    axes.axhline(0, color="black", linewidth=0.6)
+    number_of = "{:.0%}" if size == "fraction" else "{:g}"
+    ticks = ["all" if np.isnan(level) else number_of.format(level) for level in sizes.unique()]
+    axes.set_xticks(range(len(ticks)), ticks if size else [""])
+    axes.set_xlabel("heads pruned")
+    axes.set_ylabel("dissociation D (%)")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return axes

@@ -31,19 +31,22 @@ RANDOM = 9_999
 TOLERANCE = 1e-9
 
 
+def renamings(k: int, seed: int) -> Indices:
+    """Permutations (permutations, k) of k tasks; the first is the identity; see `relabellings`."""
+    if k <= EXACT:
+        return np.array(list(itertools.permutations(range(k))), dtype=np.intp)
+    identity = np.arange(k)
+    drawn = np.random.default_rng(seed).permuted(np.tile(identity, (RANDOM, 1)), axis=1)
+    return np.vstack([identity, drawn])
+
+
 def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
     """Permutations of pairs that relabel k tasks, (permutations, k (k - 1) / 2), and whether they are all.
 
     x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity. Up to eight
     tasks have all k! relabellings (exact), more have random ones drawn with `seed`.
     """
-    exact = k <= EXACT
-    if exact:
-        tasks = np.array(list(itertools.permutations(range(k))), dtype=np.intp)
-    else:
-        identity = np.arange(k)
-        drawn = np.random.default_rng(seed).permuted(np.tile(identity, (RANDOM, 1)), axis=1)
-        tasks = np.vstack([identity, drawn])
+    tasks, exact = renamings(k, seed), k <= EXACT
     first, second = np.triu_indices(k, 1)
     pair = np.zeros((k, k), dtype=np.intp)
     pair[first, second] = pair[second, first] = np.arange(len(first))

@@ -73,7 +73,9 @@ tables/areas.parquet, tables/iat_areas.parquet
 """
 
 
-def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
+def task_rows(
+    sampled: ResampledDissociation, tasks: Sequence[str], confidence: float
+) -> list[dict[str, Any]]:
     """Return a row for each of `tasks`."""
     low, high, over = sampled.interval(confidence)
     net_low, net_high, _ = sampled.net_interval(confidence)
@@ -88,13 +90,22 @@ def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: floa
     return [row | {"ci_over": over} for row in rows]
 
 
-def _case_columns(sampled: ResampledDissociation, confidence: float, distinct: float) -> dict[str, Any]:
+def case_columns(sampled: ResampledDissociation, confidence: float, distinct: float) -> dict[str, Any]:
     """Case of a mixture, and whether it is distinct."""
     (*low, mean), (*high, _), _ = sampled.with_mean().interval(confidence)
     lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
     learnt = not sampled.unpruned_at_chance.any()
     kind = case(sampled.mean, (low, high), (lowest, highest), mean) if learnt else CHANCE
     return {"case": kind, "distinct": is_distinct(kind, float(sampled.mean.mean()), distinct)}
+
+
+def rows_and_case(
+    sampled: ResampledDissociation, tasks: Sequence[str], confidence: float, distinct: float
+) -> list[dict[str, Any]]:
+    """Return a row for each task, and one for their mean, which has the case."""
+    rows = task_rows(sampled.with_mean(), (*tasks, MEAN), confidence)
+    rows[-1] |= case_columns(sampled, confidence, distinct)
+    return rows
 
 
 def dissociation_tables(
@@ -169,23 +180,22 @@ def _mixture_tables(
     for sampled in runs:
         fields = {name: getattr(sampled.run, name) for name in (*KEY, "seed")}
         for i, level in enumerate(every):
-            for row in _rows(sampled.at(i), run.tasks, confidence):
+            for row in task_rows(sampled.at(i), run.tasks, confidence):
                 columns = {"fraction": level, "metric": metrics[row["task"]]}
                 table_rows["dissociation"].append(fields | columns | row)
-        (mean,) = _rows(sampled.at(main).with_mean(), tasks, confidence)[-1:]
-        kind = _case_columns(sampled.at(main), confidence, distinct)
+        (mean,) = task_rows(sampled.at(main).with_mean(), tasks, confidence)[-1:]
+        kind = case_columns(sampled.at(main), confidence, distinct)
         table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
     for _, group in itertools.groupby(runs, lambda sampled: sampled.run.method):
         combined = combine(seeds := list(group))
         fields = {name: getattr(seeds[0].run, name) for name in KEY} | {"n_seeds": len(seeds)}
         for i, level in enumerate(every):
-            rows = _rows(combined.at(i).with_mean(), tasks, confidence)
+            rows = task_rows(combined.at(i).with_mean(), tasks, confidence)
             table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
-        rows = _rows(combined.at(main).with_mean(), tasks, confidence)
-        rows[-1] |= _case_columns(combined.at(main), confidence, distinct)
+        rows = rows_and_case(combined.at(main), run.tasks, confidence, distinct)
         table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
         if len(every) > 1:
-            rows = _rows(combined.area(every).with_mean(), tasks, confidence)
+            rows = task_rows(combined.area(every).with_mean(), tasks, confidence)
             table_rows["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
     return {
         name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in table_rows.items()
