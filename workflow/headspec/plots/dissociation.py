@@ -224,6 +224,7 @@ def plot_dissociation(found: pd.DataFrame, axes: Axes | None = None) -> Axes:
 
     Parameters
     ----------
+    found : of `dissociate`, with rows of one model
     axes : of matplotlib, optional; by default those of a new figure
 
     Raises

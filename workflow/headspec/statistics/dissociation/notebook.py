@@ -46,14 +46,14 @@ def dissociate(
     """Return the dissociation of tasks in a pruning matrix, with intervals, tests and verdicts.
 
     D of a task is what pruning its own heads costs it more, as a share of its unpruned performance, than
-    pruning those of other tasks, on average (Li et al. 2023, Eq. 6 and 7; `docs/statistics.md`).
+    pruning those of other tasks, on average (Li et al. 2023, Eq. 6 and 7).
 
     Parameters
     ----------
     matrix : a row for each task that is evaluated, and list of heads that is pruned
 
-        - task: evaluated; pruned_for: the task whose heads are pruned, 'none', 'random', or the name of any
-          other list, which is a control
+        - task: evaluated; pruned_for: the task whose heads are pruned, 'none', 'random', or the name of a
+          list of no task, which is left out
         - right, n: numbers of right answers and of answers. Or right of each example, 0 to 1, with `example`,
           its name: a row each. Or value: any metric, of which more is better and 0 is the least
         - heads or fraction: how many are pruned, if they differ; seed, model, draw (of random sets)
