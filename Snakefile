@@ -5,4 +5,4 @@
 include: "workflow/Snakefile"
 
 
-workflow.default_target = "all"  # which an included file cannot set
+workflow.default_target = "all"  # an included file cannot set it

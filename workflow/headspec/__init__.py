@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from headspec.statistics.dissociation.notebook import dissociate
     from headspec.statistics.dissociation.parts import decompose, shared_fragility
 
-#: from a text file, so that a new version changes the code of no stage
+#: read from a text file, so that a new version does not change the code of any stage
 __version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
-#: name: its module; not an import statement, which would make jobs run again after changes of the module
+#: name: its module; an import statement would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
     "decompose": "statistics.dissociation.parts",
@@ -39,7 +39,7 @@ PUBLIC = {
     "shared_fragility": "statistics.dissociation.parts",
     "top_heads": "heads.ranking",
 }
-#: modules that are attributes from the beginning
+#: modules that are available as attributes
 MODULES = ("compat",)
 __all__ = [
     "HeadGates",

@@ -1,4 +1,4 @@
-"""Run the command ``headspec`` as ``python -m headspec``, also from a clone that is not installed."""
+"""Run the command ``headspec`` as ``python -m headspec``, even from a clone that is not installed."""
 
 from headspec.cli import main
 

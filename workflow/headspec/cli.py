@@ -31,7 +31,7 @@ def main() -> None:
         app(prog_name="headspec")
     except HeadspecError as error:
         sys.exit(str(error))
-    except (OSError, UnicodeDecodeError) as error:  # of a named file that cannot be read or written
+    except (OSError, UnicodeDecodeError) as error:  # a file from the command line cannot be read or written
         sys.exit(redacted(str(error)))
 
 
@@ -52,7 +52,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""
 
 
 @app.command()
@@ -62,10 +62,10 @@ def plan(
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs; all by default.")] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="FLOP/s of a job, for a device that is not here; measured by default."),
+        typer.Option(help="FLOP/s of a job, for another device; measured by default."),
     ] = None,
 ) -> None:
-    """Say what a study will cost before it runs."""
+    """Print what a study will cost before it runs."""
     from headspec.cost.report import report
 
     report(study, cores, gpus, rate)
@@ -77,7 +77,7 @@ def summary(
     usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,
     trust: Trust = False,
 ) -> None:
-    """Print what a study found."""
+    """Print the findings of a study."""
     from headspec.pipeline.commands.summary import summarize
     from headspec.provenance import usage as jobs
 
@@ -112,7 +112,7 @@ def power(
     level: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Level of the two-sided test.")] = 0.05,
     variants: Annotated[int, typer.Option(min=1, help="Number of variants that Holm corrects for.")] = 1,
 ) -> None:
-    """Say how many seeds, or examples, it takes to show an effect of IAT."""
+    """Print how many seeds, or examples, are needed to show an effect of IAT."""
     from headspec.pipeline.commands.power import seeds_and_examples
 
     _say(seeds_and_examples(results, effect, power, level, variants))
@@ -121,16 +121,16 @@ def power(
 @app.command()
 def group(
     results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
-    encoders: Annotated[int, typer.Option(min=1, help="Most encoders to train.")],
+    encoders: Annotated[int, typer.Option(min=1, help="Maximum number of encoders to train.")],
     by: Annotated[
         str | None,
-        typer.Option(help="What to choose by: `measured`, a predictor of gains, or a measure of similarity."),
+        typer.Option(help="Criterion: `measured`, a predictor of gains, or a measure of similarity."),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Figure to write; by default groups.png in the results.")
     ] = None,
 ) -> None:
-    """Say which tasks should share an encoder."""
+    """Print which tasks should share an encoder."""
     from headspec.pipeline.commands.group import group_tasks
 
     _say(group_tasks(results, encoders, by, figure))
@@ -141,8 +141,8 @@ def export(
     run: Annotated[
         Path,
         typer.Argument(
-            help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or one that was pruned: "
-            "gates/<pruning_method>/<scope>/<kept> in it."
+            help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or a pruned run inside it: "
+            "gates/<pruning_method>/<scope>/<kept>."
         ),
     ],
     heads: Annotated[
@@ -150,16 +150,16 @@ def export(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="Task that they matter most for, or that keeps them; of a run of one task, that."),
+        typer.Option(help="Task to keep the heads for; not needed for a run of a single task."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write; by default results/<study>/export/<run>/<task>-<heads>."),
     ] = None,
 ) -> None:
-    """Write the model of a run without its less important heads.
+    """Export the model of a run without its less important heads.
 
-    It is an ONNX file with its tokenizer, and runs without headspec.
+    The result is an ONNX file with its tokenizer, and runs without headspec.
     """
     from headspec.pipeline.commands.export import export_run
 
@@ -168,12 +168,12 @@ def export(
 
 @app.command()
 def debug(
-    result: Annotated[Path, typer.Argument(help="File of a study: results/<study>/...; it stays as it is.")],
+    result: Annotated[Path, typer.Argument(help="File of a study: results/<study>/...; it is not changed.")],
     trust: Trust = False,
 ) -> None:
-    """Run the job that makes a file by itself, here, where its breakpoints stop.
+    """Run the job that makes a file, alone and in this terminal, so that breakpoints work.
 
-    It reads the results that are there, and writes to a temporary folder.
+    It reads existing results, and writes to a temporary folder.
     """
     from headspec.pipeline.commands.debug import run_job
 

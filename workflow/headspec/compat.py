@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]]) -> None:
     """Remove heads of a model in place, as ``model.prune_heads`` did.
 
-    Heads keep the numbers that they had before any were removed; those that are removed already are passed
-    over. Parameters of pruned layers are new ones: make an optimizer afterwards.
+    Heads keep the numbers that they had before any were removed; those already removed are skipped. Pruned
+    layers get new parameters: create optimizers afterwards.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]])
     gates, left = HeadGates(model), structure.of(model.config).get("kept_heads", {})
 
     def now(layer: int, heads: list[int]) -> list[int]:
-        """Return the numbers that heads of the first model have in this one."""
+        """Return the present numbers of heads, given those in the original model."""
         kept = next(
             (left[site.name] for site in gates.sites if layer in site.rows and site.name in left), None
         )
@@ -51,7 +51,7 @@ def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]])
 
 
 def _become(old: nn.Module, new: nn.Module) -> nn.Module:
-    """Give a module the parameters and attributes of another one, and so inside it."""
+    """Give a module, and those inside it, the parameters and attributes of another one."""
     for name, child in new._modules.items():
         own = old._modules.get(name)
         if own is not child and own is not None and child is not None and type(own) is type(child):

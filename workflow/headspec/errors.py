@@ -10,14 +10,14 @@ from typing import Self
 
 from headspec.redaction import redacted
 
-#: most names listed in a sentence; no section of the config has more keys
+#: maximum number of names listed in a sentence; no section of the config has more keys
 LISTED = 30
 
-#: words that YAML 1.1 reads as booleans, beside true and false
+#: words that YAML 1.1 reads as booleans, besides true and false
 BOOLEANS = {"true": {"yes", "on"}, "false": {"no", "off"}}
 QUOTE = " YAML reads yes, no, on and off as true and false; quote them, as in 'yes'."
 
-#: smallest similarity of a suggested name
+#: minimum similarity of a suggested name
 CLOSE = 0.6
 
 
@@ -52,7 +52,7 @@ class DataError(HeadspecError):
 
 
 class MissingError(DataError):
-    """A file, folder or package is missing here; the machine that runs the jobs may have it."""
+    """A file, folder or package is missing here; the machine that runs jobs may have it."""
 
 
 class DamageError(DataError):
@@ -72,7 +72,7 @@ class ChangedError(HeadspecError):
 
 
 class UnplannedError(HeadspecError):
-    """A job loaded code that the plan of the job does not know of."""
+    """A job loaded code that its plan does not cover."""
 
 
 class ModelError(HeadspecError):
@@ -84,7 +84,7 @@ class NumericalError(HeadspecError):
 
 
 def nearest(name: object, valid: Iterable[object]) -> str:
-    """Return `` Did you mean 'x'?`` with the closest valid name, or an empty text if none is close.
+    """Return `` Did you mean 'x'?`` with the closest valid name, or an empty string if none is close.
 
     Initials and single words of a name count as close; case and the order of tasks are ignored.
     """
@@ -101,7 +101,7 @@ def nearest(name: object, valid: Iterable[object]) -> str:
 
 
 def _meant(name: str, valid: set[str]) -> bool:
-    """Return whether YAML read a word in `valid` as the boolean `name`, or the reverse."""
+    """Return whether YAML read a word in `valid` as the boolean `name`, or vice versa."""
     return any(
         (name == boolean and not words.isdisjoint(valid)) or (name in words and boolean in valid)
         for boolean, words in BOOLEANS.items()

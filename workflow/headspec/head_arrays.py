@@ -1,4 +1,4 @@
-"""Kinds of attention, indices of heads in arrays and tables, and the forms in which users choose heads.
+"""Kinds of attention, indices of heads in arrays and tables, and the forms of users' choices of heads.
 
 Arrays of heads are (rows, heads), with nan where there is no head; the last row has at least one. The rows
 of an encoder-decoder are the layers of its three kinds of attention, one kind after another.
@@ -51,7 +51,7 @@ def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def to_layers(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:
-    """Replace the row in column `layer` by `attention` and `layer` within it; null where no head is."""
+    """Replace the row in column `layer` by `attention` and the `layer` within it; null without a head."""
     kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
     before = pd.Series(0, index=frame.index)
     for in_model, layers in _by_model(frame, models):
@@ -87,14 +87,14 @@ def _by_model(
     return [(np.ones(len(frame), dtype=bool), layers) for layers in models.values()]
 
 
-#: forms of a choice of heads, in errors
+#: forms of a choice of heads, for errors
 FORMS = "such as from top_heads, {layer: [heads]} or pairs (layer, head)"
 
 
 def array(values: Any, name: str) -> NDArray[Any]:
     """Return numbers in any form as an array: lists, arrays, and tensors of any precision and device.
 
-    Raises ValueError, beginning with `name`, if they are not numbers or their rows differ in length.
+    Raises ValueError, starting with `name`, if they are not numbers or rows differ in length.
     """
     if hasattr(values, "detach"):  # a tensor
         values = values.detach().cpu()
@@ -148,7 +148,7 @@ def mask(heads: Any, exists: NDArray[np.bool_], name: str = "heads", most: int =
 
 
 def _pairs(layer: Any, heads: Any, name: str) -> list[tuple[int, int]]:
-    """Return the pairs of an entry of a mapping."""
+    """Return the pairs for an entry of a mapping."""
     try:
         listed = [layer, *(heads if isinstance(heads, Iterable) and not isinstance(heads, str) else [heads])]
         numbers = [int(number) for number in listed if number == int(number)]

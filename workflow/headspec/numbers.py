@@ -1,4 +1,4 @@
-"""Numbers as text: one that is missing is a dash, and one that rounds to 0 has no sign."""
+"""Numbers as text: missing ones are a dash, and those that round to 0 have no sign."""
 
 import math
 from typing import Any

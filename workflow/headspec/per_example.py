@@ -1,7 +1,7 @@
 """Labels and predictions of examples, as arrays and as columns of tables.
 
-Single numbers are in the column `label` or `prediction`, several in `label_values` or `prediction_values`, as
-Arrow lists because Python lists would take gigabytes; the other column is null.
+Single numbers are in the column `label` or `prediction`, several in `label_values` or `prediction_values` (as
+Arrow lists, because Python lists would take gigabytes); the other column is null.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """Return what `columns` stored for rows of a task, (n,) or (n, values); DataError if numbers differ."""
+    """Return what `columns` stored for rows of a task, (n,) or (n, values); DataError if lengths differ."""
     if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
         return frame[name].to_numpy(dtype=float)[rows]
     lists = pa.array(frame[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)
@@ -45,7 +45,7 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
     places = np.arange(len(frame))[rows]
     stacked = np.empty((len(places), several[0]))
     start = 0
-    for part in stored:  # joining the parts would take their memory twice
+    for part in stored:  # joining the parts would double the memory
         here = (places >= start) & (places < start + len(part))
         first = np.asarray(part.offsets)[places[here] - start]
         stacked[here] = np.asarray(part.values)[first[:, None] + np.arange(several[0])]

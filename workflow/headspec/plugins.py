@@ -1,4 +1,4 @@
-"""Plugins: modules of users with functions declared by these decorators, for `headspec.config.plugged`."""
+"""Plugins: users' modules with functions declared by these decorators, for `headspec.config.plugged`."""
 
 import importlib
 import inspect
@@ -27,7 +27,7 @@ HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity",
 
 @dataclass(frozen=True)
 class Declaration:
-    """A function declared by a plugin: what it is, its name, label in figures, and what it reads (`of`)."""
+    """A function declared by a plugin: its kind, name, label in figures, and what it reads (`of`)."""
 
     declares: str
     name: str
@@ -62,7 +62,7 @@ def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
 
 
 def pruning_method(name: str, label: str) -> Callable[[F], F]:
-    """Declare a pruning method for `gates.pruning_methods`, which chooses the heads to keep.
+    """Declare a pruning method, which chooses the heads to keep, for `gates.pruning_methods`.
 
     The function takes importance (layers, heads) of the heads that can close, for one or several tasks
     (`joint_importance`), the number of heads to keep, and a random generator. It returns bool (layers,
@@ -92,7 +92,7 @@ def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
 
 
 def is_path(where: str) -> bool:
-    """Return whether a plugin is named by its file instead of its import name."""
+    """Return whether a plugin is given by its file instead of its import name."""
     return where.endswith(".py")
 
 
@@ -124,7 +124,7 @@ def imported(where: str) -> ModuleType:
 
 
 def registers_types(module: ModuleType) -> bool:
-    """Return whether a plugin, or what it imports, has registered types of models in transformers."""
+    """Return whether a plugin, or a module it imports, has registered model types in transformers."""
     auto = sys.modules.get("transformers.models.auto.configuration_auto")
     registered = list(getattr(auto.CONFIG_MAPPING, "_extra_content", {}).values()) if auto else []
     code = code_hash.files([str(module.__file__)]) if registered else set()
@@ -139,7 +139,7 @@ def register_types() -> None:
 
 
 def registering() -> list[str]:
-    """Return the files of these plugins, which are roots of the code of jobs that reach this module."""
+    """Return the files of these plugins, roots of the code of jobs that reach this module."""
     return [os.path.abspath(str(imported(where).__file__)) for where in _registering()]
 
 
@@ -163,12 +163,12 @@ def _dotted(path: Path) -> str:
 
 
 def roots(references: Iterable[str | None]) -> list[str]:
-    """Return the files of references of `function`, without None: roots of `code_hash.by_root`."""
+    """Return the files in references for `function`, skipping None: roots of `code_hash.by_root`."""
     return [*dict.fromkeys(_file(each.rpartition(":")[0]) for each in references if each)]
 
 
 def _file(where: str) -> str:
-    """Return the file of a module of headspec, which is not imported, or of a plugin."""
+    """Return the file of a module of headspec, without importing it, or of a plugin."""
     if where.startswith(f"{LIBRARY.name}."):
         return str(LIBRARY.parent.joinpath(*where.split(".")).with_suffix(".py"))
     return os.path.abspath(str(imported(where).__file__))

@@ -1,8 +1,8 @@
-"""Probes without parameters of what single heads know of labels of words (He and Choi 2021, section 5).
+"""Parameter-free probes of what single heads know of labels of words (He and Choi 2021, section 5).
 
-Attention finds a unit where the largest weight falls. In one direction the first word of a unit attends most
-to one of its other words; in the other, more than half of these attend most to it. The control is the best
-fixed offset of each label, chosen on one half of the folds and scored on the other, and the reverse.
+Attention finds a unit by its largest weight. In one direction, the first word of a unit attends most to one
+of its other words; in the other, more than half of these attend most to it. The control is the best fixed
+offset for each label, chosen on one half of the folds and scored on the other, and vice versa.
 
 By head outputs, a unit has the label of the nearest class centroid. The output of a head for a unit is the
 mean over its words of the head's context vectors, W_O's input. A centroid is the mean of the training units
@@ -48,13 +48,13 @@ control: of outputs, units that the probe gets right under each of ten random la
     best fixed offset
 n_control: units with this label under each
 """
-#: random labellings of the words of a task
+#: number of random labellings of a task's words
 LABELLINGS = 10
 
 
 @dataclass
 class Cases:
-    """Labelled units of sentences, in order, whose words the model sees and whose label training has."""
+    """Labelled units of sentences, in order, with words that the model sees and labels seen in training."""
 
     examples: Examples  # the sentences
     row: np.ndarray  # (units,), row of the sentence in `examples`
@@ -71,8 +71,8 @@ def cases(
 ) -> Cases:
     """Return the units of at most `wanted` sentences of a task, from its tables 'tokens' and 'data'.
 
-    `chances` (labels,) of each label as a unit's control apply once per labelling to the same words (Hewitt
-    and Liang 2019); `links` is `WordTask.links` of the type.
+    `chances` (labels,) are the probabilities of control labels, drawn once per labelling for the same words
+    (Hewitt and Liang 2019); `links` is `WordTask.links` of the type.
     """
     drawn = sampled(task, len(tokens), wanted)
     examples = Examples(tokens.iloc[drawn])
@@ -111,10 +111,10 @@ def counted(
     controls: Sequence[tuple[np.ndarray, np.ndarray]],
     direction: str | None,
 ) -> pd.DataFrame:
-    """Return rows of the table 'probed', for labels that a unit has, in truth or at random.
+    """Return rows of the table 'probed', for labels that any unit has, true or random.
 
-    `places` are layer and head, both (heads,); `right` is (units, heads). Each of `controls` has labels
-    (units,) and which are right, (units, heads) or (units,) for all heads.
+    `places` are layer and head, (heads,) each; `right` is (units, heads). Each of `controls` has labels
+    (units,) and which are right, (units, heads), or (units,) for all heads.
     """
 
     def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,9 +145,9 @@ REACH = 10
 
 
 def probe_attention(model: MultiTask, cases: Cases, labels: list[str], device: Device) -> pd.DataFrame:
-    """Return the table 'probed' of the units, in both directions."""
+    """Return the table 'probed' for the units, in both directions."""
     assert cases.examples.words is not None
-    order = np.argsort(cases.examples.example)  # as `most_attended` is read
+    order = np.argsort(cases.examples.example)  # the order of `most_attended`
     frame = most_attended(model, WordTokens(cases.examples, cases.examples.words), device)
     words = Attended.from_table(frame.sort_values(["sentence", "layer", "head"]), "words")
     places = words.layer, words.head
@@ -191,7 +191,7 @@ def _hits(offsets: np.ndarray, cases: Cases, starts: np.ndarray, direction: str)
 def probe_outputs(
     model: MultiTask, train: Cases, test: Cases, labels: list[str], device: Device
 ) -> pd.DataFrame:
-    """Return the table 'probed' of the units of `test`, with centroids from those of `train`."""
+    """Return the table 'probed' for the units of `test`, with centroids from those of `train`."""
     model.to(device.name).eval()
     progress = Progress(len(train.examples) + len(test.examples), "sentences")
     # (1 + labellings, units) each
@@ -208,7 +208,7 @@ def probe_outputs(
         normal = F.normalize(vectors, dim=-1)
         for labelling, label in enumerate(put(targets[1][:, units], device.name)):
             cosines = torch.einsum("uhs,khs->uhk", normal, centroids[labelling])
-            nearest = cosines.masked_fill(empty[labelling], -2).argmax(-1)  # of labels without units, none
+            nearest = cosines.masked_fill(empty[labelling], -2).argmax(-1)  # never a label without units
             right[labelling, units] = (nearest == label[:, None]).cpu().numpy()
     controls = list(zip(test.control, right[1:], strict=True))
     return counted(test, labels, np.nonzero(model.gates.exists), right[0], controls, None)

@@ -22,7 +22,7 @@ log = logging.getLogger("headspec")
 def stage(job: Any, label: str) -> Iterator[None]:
     """Run a job's code, record its usage, and check that its code and inputs stay unchanged.
 
-    Log to the job's log; warnings and errors also go to the terminal after `label`. HeadspecErrors and full
+    Log to the job's log; warnings and errors also go to the terminal, after `label`. HeadspecErrors and full
     or read-only disks end the job without a traceback.
     """
     try:

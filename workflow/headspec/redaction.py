@@ -5,21 +5,21 @@ import re
 from typing import Any
 
 HIDDEN = "***"
-#: words that end the name of a secret, even without a separator (PGPASSWORD, accessToken, SSHPASS)
+#: words at the end of secrets' names, even without a separator (PGPASSWORD, accessToken, SSHPASS)
 LAST = (
     r"token|jwt|(?<!com)(?<!by)(?<!ask)pass|passw(?:or)?d|passphrase|secret(?:_key_base)?"
     r"|(?:api|auth|account|access|private|secret)[_-]?key"
 )
-#: words that do so only after a separator; PWD and monkey, for example, are not secrets
+#: words at the end only after a separator; PWD and monkey, for example, are not secrets
 APART = r"key|pwd|auth|pat|sig|signature|credentials?"
-#: the same in text, where other things have such names, too (pad_token, second_pass, a secret class)
+#: the same in text, where other things also have such names (pad_token, second_pass, a secret class)
 NAMED = (
     r"passw(?:or)?d|pwd|passphrase|(?:db|database|key|ssh)[_-]?pass|[_-]secret|jwt"
     r"|(?-i:SECRET|_PASS|_PAT|_AUTH)|(?:api|auth|account|access|private|secret)[_-]?key(?:_base)?"
     r"|(?:access|api|auth|refresh|session|bot)[_-]?token"
 )
-#: tokens that `_is_random` does not find, since they are short or have no capitals, as in the rules of
-#: detect-secrets and GitHub's secret scanning
+#: tokens that `_is_random` misses, since they are short or have no capitals, from the rules of detect-secrets
+#: and GitHub's secret scanning
 TOKENS = (
     r"(?:hf|api_org)_[A-Za-z0-9]{16,}",  # Hugging Face
     r"gh[opsur]_\w{20,}", r"github_pat_\w{20,}", r"gl(?:pat|dt|ft|soat|rt|ptt|cbt|imt|agent)-[\w-]{20,}",
@@ -29,7 +29,7 @@ TOKENS = (
     r"xox[abposr]-[\w-]{10,}", r"npm_[A-Za-z0-9]{36}", r"pypi-Ag[\w-]{50,}",
     r"SG\.[\w-]{16,99}\.[\w-]{16,}", r"eyJ[\w=-]{8,999}\.eyJ[\w=-]{8,}\.[\w.+/=-]*",  # JSON web tokens
 )  # fmt: skip
-#: the text before a secret, which is kept, and the secret; length is bounded where the end decides
+#: text before a secret, which is kept, and the secret; lengths are bounded where the end decides
 PATTERNS = [
     re.compile(pattern)
     for pattern in (
@@ -72,8 +72,8 @@ def redacted(text: str) -> str:
 def _is_random(word: str) -> bool:
     """Return whether a word is a prefix and a random part, as tokens are.
 
-    Such a part has 24 letters and digits or more, three each of digits, capitals and small letters. Services
-    add prefixes all the time, so they are not listed.
+    The random part has at least 24 letters and digits, including three each of digits, upper- and lower-case
+    letters. Prefixes are not listed, because services keep adding new ones.
     """
     return any(
         len(part) >= 24
@@ -83,7 +83,7 @@ def _is_random(word: str) -> bool:
 
 
 def cleared(content: Any, cache: dict[str, str] | None = None) -> Any:
-    """Return `content` with every text in its lists and mappings `redacted`; `cache` has those done."""
+    """Return `content` with all strings in its lists and mappings `redacted`; `cache` has earlier results."""
     cache = {} if cache is None else cache
     if isinstance(content, dict):
         return {cleared(key, cache): cleared(value, cache) for key, value in content.items()}

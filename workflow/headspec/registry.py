@@ -52,7 +52,7 @@ class Registry(dict[str, T]):
         return {name: entry.label for name, entry in self.items() if name in used}
 
     def places(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the places of `names` among all entries, in order."""
+        """Return the positions of `names` among all entries, in order."""
         used = set(names)
         return {name: place for place, name in enumerate(self) if name in used}
 

@@ -1,4 +1,4 @@
-"""Seeds for named purposes: every random choice derives its own from a seed of the config."""
+"""Seeds for named purposes: every random choice derives its own from a seed in the config."""
 
 import hashlib
 import json

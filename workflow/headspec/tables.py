@@ -23,7 +23,7 @@ from headspec.provenance import files
 from headspec.provenance.files import atomic
 from headspec.provenance.hashes import record_sha256
 
-#: ends of names of files that contain the record of their job
+#: suffixes of files that contain the record of their job
 WITH_RECORD = (
     ".parquet", ".svg", ".png", ".pdf", ".html", ".zip", "/classifiers.json", "/trunk.pt", "/state.pt",
 )  # fmt: skip
@@ -33,7 +33,7 @@ COMPUTING = (
     "sentencepiece", "sacrebleu", "datasets", "regex",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
-#: column of class probabilities, which takes several times as long to read as all others
+#: column of class probabilities, which takes several times longer to read than all others
 PROBABILITIES, PROBABILITY_LIST = "probabilities", pa.list_(pa.float32())
 
 
@@ -51,7 +51,7 @@ class Schema:
 
     @property
     def has_examples(self) -> bool:
-        """Whether rows are examples, whose labels may be several numbers (`headspec.per_example`)."""
+        """Whether rows are examples, whose labels may have several numbers (`headspec.per_example`)."""
         of_examples: bool = self.columns.get("label") == FLOAT
         return of_examples
 
@@ -72,7 +72,7 @@ class Schema:
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
     """Return the footer of a table: study, versions of headspec and packages, `job_record`, and `more`.
 
-    It has no time and no machine name, so that equal inputs give equal bytes.
+    It has neither time nor machine name, so that equal inputs give equal bytes.
     """
     made_by = {"headspec": __version__, **versions()}
     kinds = inherited(job.input)
@@ -80,7 +80,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 
 def inherited(paths: Any) -> dict[str, Any]:
-    """Return the entry `attention` in footers of tables; nothing for models with one kind of attention."""
+    """Return the entry `attention` in tables' footers; empty for models with one kind of attention."""
     layers: dict[str, head_arrays.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
@@ -100,10 +100,10 @@ def versions() -> dict[str, str]:
 
 
 def job_record(job: Any) -> dict[str, Any]:
-    """Return the record of a job, which decides whether it must run again (`headspec.pipeline.current`).
+    """Return the record of a job, which determines whether it must run again (`headspec.pipeline.current`).
 
-    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256, which
-    outputs that contain the record, or are still to be written, do not have.
+    It has the rule, params (including hashes of code), and input and output files with their SHA-256, except
+    for outputs that contain the record or are still to be written.
     """
     outputs = dict.fromkeys(job.output)
     for path in job.output:
@@ -124,7 +124,7 @@ def record_text(record: dict[str, Any]) -> str:
 
 
 def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[str, Any]) -> None:
-    """Write `frame` atomically as a table of this schema, with sorted rows and `footer` as metadata."""
+    """Write `frame` atomically as a table with this schema, sorted rows, and `footer` as metadata."""
     columns = list(schema.columns)
     columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
@@ -135,11 +135,11 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
         list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
     table = pa.Table.from_pandas(frame, schema=stored, preserve_index=False)
-    save(path, table.replace_schema_metadata(stored.metadata))  # without the metadata that pandas adds
+    save(path, table.replace_schema_metadata(stored.metadata))  # drop the metadata that pandas adds
 
 
 def save(path: str | Path, table: pa.Table) -> None:
-    """Write `table` atomically, with its metadata as footer and its SHA-256."""
+    """Write `table` atomically, with its metadata as footer, and its SHA-256."""
     with atomic(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema, compression="zstd", compression_level=3) as file:
             file.write_table(table)
@@ -148,7 +148,7 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Return the frame given to `write`, without texts and, by default, `probabilities`.
+    """Return the frame given to `write`, without predicted texts and, by default, `probabilities`.
 
     Raise DamageError if the file changed or was written as another table.
     """
@@ -181,5 +181,5 @@ def unverified_footer(path: str | Path) -> dict[str, Any]:
         return footer
     except FileNotFoundError:
         raise
-    except Exception:  # Arrow and codecs raise many kinds for senseless bytes
+    except Exception:  # Arrow and codecs raise many kinds of errors for invalid bytes
         raise DamageError(f"{path}: damaged, or not written by headspec. {files.REMAKE}") from None

@@ -1,4 +1,4 @@
-# The head atlas: what each head attends to, how the metric changes without it, which measure to believe.
+# The head atlas: what each head attends to, how the metric changes without it, and which measure to trust.
 
 
 rule treebank:
@@ -165,7 +165,7 @@ rule ablation:
         "../scripts/atlas/ablation.py"
 
 
-# a ranking measured by a module or plugin in passes through the model
+# a ranking that a module or plugin measures in passes through the model
 rule measured:
     input:
         model=rules.train.output.classifiers,

@@ -1,4 +1,4 @@
-# Brain responses, and how well vectors of the stimuli predict them, voxel by voxel.
+# Brain responses, and how well vectors of the stimuli predict them in each voxel.
 
 
 rule stimuli:

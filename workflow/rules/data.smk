@@ -1,7 +1,7 @@
 # Labelled texts, their tokens for each model, and few-shot draws.
 
 
-# these download from the hub; on a cluster, only the submitting machine may have a network
+# these rules download from the hub; on a cluster, only the submitting machine may have a network
 localrules:
     validation,
     data,
@@ -35,7 +35,7 @@ rule validation:
         "../scripts/data/validation.py"
 
 
-# training texts, without those on which other tasks of the same encoder are evaluated
+# training texts, except those that other tasks of the same encoder are evaluated on
 rule data:
     input:
         source=job(files.source, "train"),
@@ -63,7 +63,7 @@ rule data:
         "../scripts/data/training.py"
 
 
-# for a model that the config describes, not names
+# for a model that the config describes by `transformer`
 rule vocabulary:
     input:
         job(files.training_tables),

@@ -1,4 +1,4 @@
-# A whole study on one page, from tables only.
+# A whole study on one page, made from tables only.
 
 import yaml
 

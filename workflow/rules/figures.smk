@@ -1,5 +1,5 @@
-# The list of figures, and the rules made from it; they need only tables. A cluster draws several in a job,
-# as many as the profile puts into a group.
+# The list of figures, and the rules made from it, which need only tables. On a cluster, a job draws several, as
+# many as the profile puts into a group.
 from headspec.pipeline.commands.report import Figure
 
 RUN_WILDCARDS = ("model", "mixture", "method")

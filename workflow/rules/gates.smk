@@ -1,9 +1,9 @@
-# Pruned runs: a pruning method closes heads of a trained run, which is then trained for the same number of
+# Pruned runs: a pruning method closes heads of a trained run, which is then trained further, for equally many
 # steps with every method.
 
 
-# Open-ended methods learn gates without a target number of heads. One job serves every number: the rule
-# pruned_run keeps as many heads as asked for. Each of `gates.penalties` has a job of its own.
+# Open-ended methods learn gates without a target number of heads. One job serves all numbers: the rule
+# pruned_run keeps as many heads as requested. Each of `gates.penalties` has its own job.
 rule learn_gates:
     input:
         unpack(job(pruned.start)),
@@ -85,8 +85,8 @@ rule pruned_run:
         "../scripts/gates/pruned_run.py"
 
 
-# The same for the methods in `gates.keep_models`, whose models are also saved: for export, and for the roles
-# of their heads.
+# The same for methods in `gates.keep_models`, whose models are also saved, for export and the roles of their
+# heads.
 use rule pruned_run as pruned_run_and_keep with:
     output:
         gates=result(PRUNED_RUN, "gates.parquet"),
@@ -101,7 +101,7 @@ use rule pruned_run as pruned_run_and_keep with:
 ruleorder: pruned_run_and_keep > pruned_run
 
 
-# what the kept heads attend to after the further training, which gives their roles
+# where the kept heads attend after further training, for their roles
 rule attended_after:
     input:
         model=rules.pruned_run_and_keep.output.classifiers,

@@ -1,7 +1,7 @@
-# Which tasks should share an encoder: what pairs gain over single tasks, and predictions of it.
+# Which tasks should share an encoder: gains of pairs over single tasks, and predictions of these gains.
 
 
-#: runs of tables of what tasks gain from each other: those that are probed, and those of all mixtures
+#: runs for tables of gains: those that are probed, and those of all mixtures
 SHARING_RUNS = {"sharing": STUDY.probed, "gains": STUDY.sharing_runs}
 
 
@@ -53,8 +53,8 @@ rule gain_predictions:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        # measured with 15 measures: 20, 30 and 40 tasks take 0.3, 1 and 3 GB, and of two busy cores
-        # a quarter of an hour, one hour and ten for each model
+        # with 15 measures, 20, 30 and 40 tasks take 0.3, 1 and 3 GB and, on two busy cores, a quarter of an
+        # hour, one hour and ten hours per model
         mem_mb=max(4000, round(4000 * (len(LAYOUT.compared) / 40) ** 4)),
         runtime=60 + round(120 * len(STUDY.models) * (len(LAYOUT.compared) / 30) ** 6),
     params:

@@ -1,4 +1,4 @@
-# Probes without parameters: what single heads know of the labels of words, before and after training.
+# Parameter-free probes of what single heads know of the labels of words, before and after training.
 
 
 rule probe:

@@ -1,5 +1,5 @@
-# The method prompted: prompts of tasks, and the frozen language model that answers them. Later rules, from
-# importance on, use them as the tokens and the model of a training run.
+# The method prompted: prompts of tasks, and the frozen language model that answers them. Later rules, starting
+# with importance, use these like the tokens and the model of a training run.
 
 
 rule prompts:

@@ -1,6 +1,6 @@
 # Similarity of the tasks of `mixtures.pairs`, by every measure in the config.
 
-#: training tokens and models of the compared tasks, each alone
+#: training tokens and single-task models of the compared tasks
 COMPARED_TOKENS = expand(rules.tokenize.output.train, task=LAYOUT.compared, allow_missing=True)
 COMPARED_MODELS = expand(
     rules.train.output.classifiers, mixture=LAYOUT.compared, method="single", allow_missing=True

@@ -2,7 +2,7 @@
 # fine-tuning while each task updates only its own heads.
 
 
-# vectors on which the method frozen trains classifiers, the same for every mixture and seed
+# vectors for training the classifiers of the method frozen, the same for every mixture and seed
 rule features:
     input:
         rules.tokenize.output.train,

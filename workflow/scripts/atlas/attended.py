@@ -1,4 +1,4 @@
-"""What heads of a model attend to most: model and table treebank -> table attended."""
+"""Where the heads of a model attend most: model and table treebank -> table attended."""
 
 from snakemake.iocontainers import Snakemake
 

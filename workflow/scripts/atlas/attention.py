@@ -1,4 +1,4 @@
-"""What heads of a model attend to: model and validation tokens -> statistics of each head."""
+"""Attention statistics of a model: model and validation tokens -> statistics of each head."""
 
 from snakemake.iocontainers import Snakemake
 

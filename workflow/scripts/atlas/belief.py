@@ -1,4 +1,4 @@
-"""Which ranking of heads to believe: tables of agreement, areas and dissociation -> table belief."""
+"""Which ranking of heads to trust: tables of agreement, areas and dissociation -> table belief."""
 
 from snakemake.iocontainers import Snakemake
 

@@ -1,4 +1,4 @@
-"""How the metric changes without each head: tables ablated of all runs -> table single_heads."""
+"""Change of the metric without each head: tables ablated of all runs -> table single_heads."""
 
 from snakemake.iocontainers import Snakemake
 

@@ -1,4 +1,4 @@
-"""Sentences to compare models on: the user's text file, or validation tables -> sentences."""
+"""Sentences on which models are compared: the user's text file, or validation tables -> sentences."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Training texts of a task: its source, or the training table that pairs are made of -> data table."""
+"""Training texts of a task: its source, or the training table from which pairs are made -> data table."""
 
 import numpy as np
 import pandas as pd

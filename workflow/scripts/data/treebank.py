@@ -1,4 +1,4 @@
-"""Sentences for the roles of heads: treebank, or otherwise validation texts -> table treebank."""
+"""Sentences for the roles of heads: treebank, else validation texts -> table treebank."""
 
 from snakemake.iocontainers import Snakemake
 

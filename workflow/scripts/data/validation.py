@@ -1,4 +1,4 @@
-"""Validation texts of a task: its source, or the validation table that pairs are made of -> data table."""
+"""Validation texts of a task: its source, or the validation table to make pairs from -> data table."""
 
 from snakemake.iocontainers import Snakemake
 

@@ -1,4 +1,4 @@
-"""Vocabulary of a model with fresh weights: training tables of all tasks -> pieces."""
+"""Vocabulary of a described model: training tables of all tasks -> pieces."""
 
 from importlib import metadata
 

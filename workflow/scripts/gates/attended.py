@@ -1,4 +1,4 @@
-"""What the kept heads attend to most: model, gates, table treebank -> table attended."""
+"""Where the kept heads attend most: model, gates, table treebank -> table attended."""
 
 import torch
 from snakemake.iocontainers import Snakemake

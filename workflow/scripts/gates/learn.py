@@ -1,4 +1,4 @@
-"""Gates of a run that learn without a target number of heads: model and tokens -> state of training."""
+"""Gates of a run, learnt without a target number of heads: model and tokens -> state of training."""
 
 from pathlib import Path
 

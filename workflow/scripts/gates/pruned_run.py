@@ -1,4 +1,4 @@
-"""A run pruned to a number of heads and trained on: model, ranking, tokens -> gates and predictions."""
+"""A run pruned to a number of heads and trained further: model, ranking, tokens -> gates and predictions."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Model of a run without training: a language model and prompts -> encoder and classifiers of answers."""
+"""Model of a run without training: language model and prompts -> encoder and classifiers of answers."""
 
 from pathlib import Path
 

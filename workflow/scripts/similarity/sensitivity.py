@@ -1,4 +1,4 @@
-"""One measure by all weights: single-task models and training samples' tokens -> values of pairs of tasks."""
+"""A measure over all weights: single-task models and training tokens -> values of pairs of tasks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""TextEmb: pretrained model and tokens of training samples -> a mean vector per task."""
+"""TextEmb: pretrained model and tokens of training samples -> mean vector of each task."""
 
 import numpy as np
 from snakemake.iocontainers import Snakemake

@@ -1,4 +1,4 @@
-"""Predicted gains: measured gains, similarity and affinity -> predictions for tasks left out, and scores."""
+"""Predicted gains: measured gains, similarity and affinity -> predictions for held-out tasks, and scores."""
 
 import pandas as pd
 import pyarrow.parquet as pq

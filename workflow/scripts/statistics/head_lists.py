@@ -1,4 +1,4 @@
-"""Verdicts on listed heads: predictions of all runs with them pruned -> table head_lists."""
+"""Verdicts on listed heads: predictions of all runs without them -> table head_lists."""
 
 from snakemake.iocontainers import Snakemake
 

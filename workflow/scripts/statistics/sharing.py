@@ -1,4 +1,4 @@
-"""What tasks gain or lose by sharing an encoder: predictions of all runs -> table sharing."""
+"""Gains and losses of tasks that share an encoder: predictions of all runs -> table sharing."""
 
 from snakemake.iocontainers import Snakemake
 

@@ -1,4 +1,4 @@
-"""Branch of a run: trunk and tokens -> state where IAT begins, and importance there."""
+"""Branch of a run: trunk and tokens -> state where IAT starts, and importance there."""
 
 from pathlib import Path
 

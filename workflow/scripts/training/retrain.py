@@ -1,4 +1,4 @@
-"""End of a run, from a branch, as IAT or a control: state and tokens -> model and history."""
+"""The end of a run from a branch, as IAT or a control: state and tokens -> model and history."""
 
 from importlib import import_module
 from pathlib import Path
