@@ -122,13 +122,13 @@ WRONG = {
     "\nx = 1 / 0\n": ", line 2: ZeroDivisionError: division by zero",
     "\ndef f(:\n": ", line 2: SyntaxError: ",
     "import sys\nsys.exit('bye')\n": ", line 2: SystemExit: bye",
-    GOOD.replace('"my-similarity"', '"rsa"'): ", line 9: 'rsa' is there already",
+    GOOD.replace('"my-similarity"', '"rsa"'): ", line 9: 'rsa' is already taken",
     GOOD.replace(
         '"my-similarity"', '"Size"'
     ): ", line 9: 'Size' is a predictor of gains; expected a name other than size, all, baseline",
-    GOOD.replace('"mine"', '"Importance"'): ", line 3: 'Importance' is there already (case is ignored)",
-    GOOD.replace('"mine"', '"roles"'): ", line 3: 'roles' is there already",
-    GOOD.replace('"first"', '"mine"'): ", line 12: 'mine' is there already",
+    GOOD.replace('"mine"', '"Importance"'): ", line 3: 'Importance' is already taken (case is ignored)",
+    GOOD.replace('"mine"', '"roles"'): ", line 3: 'roles' is already taken",
+    GOOD.replace('"first"', '"mine"'): ", line 12: 'mine' is already taken",
     GOOD.replace('"mine"', '"a/b"'): ", line 3: got 'a/b' as a name, expected name (at most 64 letters",
     GOOD.replace('of="relevance"', 'of="relevence"'): ", line 6: no table of measures 'relevence'; expected "
     "one of attention, relevance, ablation. Did you mean 'relevance'?",
@@ -280,9 +280,9 @@ WRONG_KINDS = {
         ("keys =", "metrics = ('spaerman',)\n    keys ="),
     ): "/kind.py: got metric 'spaerman', expected one "
     "of METRICS of the kind, or of another type. Did you mean 'spearman'?",
-    ("kind.py", ('"bound"', '"source"')): "/kind.py: key 'source' is there already",
-    ("kind.py", ('"bound"', '"prefix"')): "/kind.py: key 'prefix' is there already",
-    ("kind.py", ('"bound"', '"copy"')): "/kind.py: key 'copy' is there already",
+    ("kind.py", ('"bound"', '"source"')): "/kind.py: key 'source' is already taken",
+    ("kind.py", ('"bound"', '"prefix"')): "/kind.py: key 'prefix' is already taken",
+    ("kind.py", ('"bound"', '"copy"')): "/kind.py: key 'copy' is already taken",
     ("kind.py", ('"bound"', '"my-key"')): "/kind.py: key 'my-key' cannot be a key; expected letters, digits",
     ("kind.py", ("Field(None", "Field(...")): "/kind.py: key 'bound' has no default; expected one",
     ("kind.py", ("(float | None, ", "(")): "/kind.py: key 'bound' has ",

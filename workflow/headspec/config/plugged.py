@@ -58,7 +58,7 @@ class Entries:
         _check_name(name)
         taken = {*similarity.MEASURES, *self.similarity} if declares == SIMILARITY else self._head_names()
         if name.lower() in {other.lower() for other in taken}:
-            raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
+            raise ConfigError(f"'{name}' is already taken (case is ignored); choose another name")
         if declares == SIMILARITY:
             if name.lower() in (predictors := (SIZE, ALL, BASELINE)):
                 raise ConfigError(
@@ -79,7 +79,7 @@ class Entries:
         name = folder.name
         _check_name(name)
         if name in {path.stem for path in parts.KINDS.iterdir()} | {*KINDS, *self.kinds}:
-            raise ConfigError(f"{folder}: '{name}' is there already; expected another name")
+            raise ConfigError(f"{folder}: '{name}' is already taken; choose another name")
         parts.plug([*parts.plugged().values(), folder])
         kind = plugins.attempted(str(folder), f"{parts.PACKAGE}.{name}.kind")
         if not isinstance(instance := getattr(kind, "KIND", None), Kind):
@@ -222,7 +222,7 @@ def _key(name: Any, definition: Any, others: Iterable[Kind]) -> str:
     if all(other == definition for other in same) and same:
         return ""  # inherited
     if same or (isinstance(name, str) and hasattr(TaskKeys, name)) or name in TaskKeys.model_fields:
-        return "is there already; expected another name"
+        return "is already taken; choose another name"
     if not (isinstance(name, str) and name.isidentifier() and name[0] != "_"):
         return "cannot be a key; expected letters, digits and '_', the first a letter"
     if not (isinstance(definition, tuple) and len(definition) == 2 and isinstance(definition[1], FieldInfo)):

@@ -44,8 +44,8 @@ COLUMNS = {
     "prediction: D means little (†)",
     "base": "unpruned metric",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
-    "below_chance": "the unpruned models of all seeds are worse than every constant prediction, as where "
-    "labels are swapped (↓); never by [some metrics](statistics.md#at-chance)",
+    "below_chance": "the unpruned models of all seeds are worse than every constant prediction, as with "
+    "swapped labels (↓); never by [some metrics](statistics.md#at-chance)",
     "between_seeds": "standard deviation over seeds; null without several",
     "case": "of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model "
     "is at chance)",
@@ -67,9 +67,9 @@ COLUMNS = {
     "fraction": "fraction of heads pruned; with gates, to keep, null for what an L0 penalty leaves open",
     "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer",
-    "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
+    "heads": "which heads a batch updates: `top` (IAT), a control, or null for plain training",
     "importance": "mean of |dL/dgate| over the fold's samples (Eq. 4)",
-    "held_out": "tasks that are left out together, with all of their pairs",
+    "held_out": "number of tasks held out together, with all their pairs",
     "index": "name of the row in prediction files",
     "kept": "whether the head is kept, or would be at this step",
     "kept_least": "fewest and most in a seed",
@@ -98,7 +98,7 @@ COLUMNS = {
     "p_seeds_holm": "`p_seeds` corrected by Holm's method over its [family](statistics.md#p_holm)",
     "p_value": "p of a [test](statistics.md#p_value) of these runs alone; null without one",
     "passage": "as named",
-    "penalty": "of heads left open, if not `gates.penalty`; else null",
+    "penalty": "L0 penalty, for heads that it leaves open, if not `gates.penalty`; else null",
     "prediction": "index of the predicted class, or predicted score; for pairs right minus wrong "
     "log-likelihood; null beside `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
@@ -106,7 +106,7 @@ COLUMNS = {
     "predictor": "[predictor](grouping.md) of gains; `size`: training examples of the source per example of "
     "the target",
     "r": "correlation of predicted and measured response, mean over folds",
-    "ranking": "what orders the heads to prune",
+    "ranking": "ranking by which heads are pruned",
     "rate_share": "share of the summed learning rates after the branch, if steps are many; null without one",
     "rate": "hits / cases",
     "relation": "dependency relation of a syntactic role; else null",

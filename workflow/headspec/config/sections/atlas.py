@@ -18,7 +18,7 @@ class Treebank(Section):
     subset: str | None = Field(None, description="configuration of a hub treebank, such as `en_ewt`")
     split: str = Field("validation", description="split of a hub treebank, or file stem in a folder")
     words: str = Field("words", description="column of a sentence's words")
-    head: str = Field("head", description="column of the number of each word's head, 0 for the root")
+    head: str = Field("head", description="column with the number of each word's head, 0 for the root")
     relation: str = Field("deprel", description="column of each word's relation to its head")
 
 
@@ -33,13 +33,13 @@ class Atlas(Section):
         [], description="mixtures, or tasks alone, to measure; by default all mixtures"
     )
     examples: Annotated[int, Field(ge=40), NUMBER] = Field(
-        1000, description="most validation examples of a task that heads are measured on"
+        1000, description="maximum validation examples per task on which heads are measured"
     )
     treebank: Treebank | None = Field(
         None,
         description="sentences for roles of heads; by default validation texts, without syntactic roles",
     )
-    sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="most sentences for roles")
+    sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="maximum sentences for roles")
     relevance: Literal["constant_attention", "attnlrp"] = Field(
         "constant_attention",
         description="rules of relevance propagation: by Ali et al. (2022), or Achtibat et al. (2024), where "
@@ -50,17 +50,17 @@ class Atlas(Section):
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
         ],
-        description="[measures](atlas.md#measures) by which heads are pruned cumulatively, beside random "
-        "orders; `rescored`: importance, computed again after every step; `l0` to `subset-hard`: "
+        description="[measures](atlas.md#measures) by which heads are pruned cumulatively, besides random "
+        "orders; `rescored`: importance, recomputed after every step; `l0` to `subset-hard`: "
         "[gates](atlas.md#which-measure-to-believe) with the settings of `gates`",
     )  # fmt: skip
     bottom: bool = Field(
         False,
-        description="also prune each ranking from its other end",
+        description="also prune each ranking from the bottom",
     )
     fractions: Annotated[Distinct[Fraction], Field(min_length=1)] = Field(
         [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
-        description="fractions of heads to prune cumulatively, beside none, all and `pruning.fraction`",
+        description="fractions of heads to prune cumulatively, besides none, all and `pruning.fraction`",
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         10,
@@ -86,16 +86,16 @@ class Atlas(Section):
 
 
 class Probes(Section):
-    """Probes without parameters of single heads, on tasks on words, which `snakemake probes` makes."""
+    """Parameter-free probes of single heads, on tasks on words, which `snakemake probes` makes."""
 
     methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat", "even"]], Field(min_length=1)] = (
         Field(
             ["tuned", "single"],
-            description="methods whose models are probed, beside the pretrained encoder and one with random "
+            description="methods whose models are probed, besides the pretrained encoder and one with random "
             "weights",
         )
     )
     mixtures: Distinct[str] = Field([], description="mixtures, or tasks alone, to probe; by default all")
     sentences: Annotated[int, Field(ge=40), NUMBER] = Field(
-        1000, description="most sentences of a task to fit probes on, and to score"
+        1000, description="maximum sentences per task for fitting probes, and for scoring them"
     )

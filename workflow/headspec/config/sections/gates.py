@@ -40,7 +40,7 @@ class Gates(Section):
     epochs: Count = Field(2, description="further passes over the training examples")
     learning: Fraction = Field(
         0.5,
-        description="first fraction of these passes, in which gates learn or heads close",
+        description="initial fraction of these passes in which gates learn or heads close",
     )
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
@@ -50,13 +50,11 @@ class Gates(Section):
     )
     penalties: Distinct[Positive] = Field(
         [],
-        description="further coefficients, for each of which `l0`, `static` and `dynamic` learn again",
+        description="further coefficients, for which `l0`, `static` and `dynamic` are also run",
     )
-    rescorings: Count = Field(
-        5, description="steps in which `rescored` closes heads, each after scoring again"
-    )
+    rescorings: Count = Field(5, description="steps in which `rescored` closes heads, rescoring before each")
     source: Source = Field(
-        "subset", description="pruning method whose kept heads `fresh` and `pretrained` train again"
+        "subset", description="pruning method whose kept heads `fresh` and `pretrained` retrain"
     )
     keep_models: Distinct[Made] = Field(
         [],

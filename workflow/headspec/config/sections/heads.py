@@ -12,7 +12,7 @@ class Importance(Section):
     """Head importance: mean absolute derivative of the loss with respect to a gate on the head."""
 
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
-        10_000, description="training samples per task, or all that it has"
+        10_000, description="training samples per task, or all if there are fewer"
     )
 
 
@@ -25,7 +25,7 @@ class Pruning(Section):
         description="fractions of heads to prune in the curves",
     )
     heads: Distinct[Annotated[int, Field(ge=1), NUMBER]] = Field(
-        [], description="numbers of heads to prune in the curves, beside `fractions`"
+        [], description="numbers of heads to prune in the curves, besides `fractions`"
     )
     bottom: bool = Field(
         True, description="also prune each task's least important heads at every fraction, a control"
@@ -33,7 +33,7 @@ class Pruning(Section):
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20,
         description="random masks of each kind at the main fraction; at least one for each task of a "
-        "mixture, and beside `models.<name>.heads` 1 / (1 - `dissociation.confidence`) - 1, by default 19",
+        "mixture, and with `models.<name>.heads` 1 / (1 - `dissociation.confidence`) - 1, by default 19",
     )
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,
@@ -48,7 +48,7 @@ class Pruning(Section):
 
     probabilities: bool = Field(
         True,
-        description="keep probabilities of classes in `predictions`: 4 bytes for each row and class, most of "
+        description="store class probabilities in `predictions`: 4 bytes for each row and class, most of "
         "its size",
     )
 
@@ -72,4 +72,4 @@ class Dissociation(Section):
     confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] = Field(
         0.95, description="confidence level of intervals"
     )
-    distinct: Fraction = Field(0.10, description="least mean dissociation that counts as distinct")
+    distinct: Fraction = Field(0.10, description="minimum mean dissociation that counts as distinct")

@@ -40,13 +40,13 @@ class IAT(Section):
     sweep_controls: bool = Field(False, description="combine controls with every alpha and delta, too")
     rate: Rate = Field(
         "continued",
-        description="learning rates after the branch: as in plain training, or up to `iat.peak` again and "
-        "down by `training.decay`, compared with plain training at these rates (method `rewarmed`)",
+        description="learning rates after the branch: as in plain training, or rewarmed to `iat.peak` and "
+        "decayed by `training.decay`, compared with plain training at these rates (method `rewarmed`)",
     )
     peak: Positive | None = Field(
         None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
     )
-    rescorings: Count = Field(3, description="how often `rescored` scores heads again after the branch")
+    rescorings: Count = Field(3, description="how often `rescored` rescores heads after the branch")
     alphas: Distinct[Fraction] = Field([], description="further values of alpha, each with every delta")
     deltas: Distinct[FractionBelowOne] = Field(
         [], description="further values of delta, each with every alpha"
@@ -56,7 +56,7 @@ class IAT(Section):
     )
     reserve: FractionBelowOne = Field(
         0.2,
-        description="largest delta that needs no training again: the state before this last fraction is kept",
+        description="largest delta possible without retraining: the state before this last fraction is kept",
     )
 
 
@@ -94,7 +94,7 @@ class Transfer(Section):
         100, description="training steps of `full`, for any number of examples, instead of `training.epochs`"
     )
     batch_size: Count = Field(
-        16, description="most examples per step of `full`, instead of `training.batch_size`"
+        16, description="maximum examples per step of `full`, instead of `training.batch_size`"
     )
     learning_rate: Positive | None = Field(
         None,

@@ -36,9 +36,11 @@ class Model(Section):
         "local folder with config, tokenizer and safetensors weights",
     )
     transformer: Transformer | None = Field(
-        None, description="instead of `source`: a [translator](translation.md) to be trained"
+        None, description="instead of `source`: a [translator](translation.md) to train"
     )
-    sha256: Checksum | None = Field(None, description="of the weights file, or its first digits, to check")
+    sha256: Checksum | None = Field(
+        None, description="SHA-256 of the weights file, or its first digits, to verify"
+    )
     weights: Literal["pretrained", "random"] = Field(
         "pretrained",
         description="`random`, a control: initial weights, drawn by each seed",
@@ -46,10 +48,10 @@ class Model(Section):
     pooling: Pooling = Field(
         "auto",
         description="[vector of a text](tasks-and-models.md#a-model): `first`: the first token, through the "
-        "pretrained pooler if there is one; `cls`: as it is",
+        "pretrained pooler if there is one; `cls`: unchanged",
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
-        128, description="most tokens per example; longer ones are truncated and counted"
+        128, description="maximum tokens per example; longer ones are truncated and counted"
     )
     dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
@@ -63,6 +65,6 @@ class Model(Section):
     )
     heads: dict[Name, str] = Field(
         {},
-        description="[lists of heads](atlas.md#heads-from-elsewhere) to judge: name: a table with the "
+        description="[lists of heads](atlas.md#heads-from-elsewhere) to evaluate: name: a table with the "
         "columns `layer` and `head`, from 0",
     )

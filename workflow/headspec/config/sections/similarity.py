@@ -18,11 +18,11 @@ class Similarity(Section):
     )
     sentences: str | None = Field(
         None,
-        description="text file, a sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default validation texts, as many of each task",
+        description="text file with a sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
+        "default validation texts, equally many per task",
     )
     max_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
-        600, description="most sentences, drawn at random"
+        600, description="maximum sentences, drawn at random"
     )
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
         500,

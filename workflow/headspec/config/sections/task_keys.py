@@ -39,13 +39,13 @@ class TaskKeys(Section):
         "part of the training split",
     )
     encoding: Encoding | None = Field(
-        None, description="of local text files, such as `latin-1`; by default UTF-8"
+        None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
     )
     columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
         None, description="names of the columns of CSV and TSV files without a header"
     )
     delimiter: Delimiter | None = Field(
-        None, description="between the columns of CSV and TSV files, if not a comma or a tab, such as `;`"
+        None, description="delimiter of CSV and TSV files, if not a comma or a tab, such as `;`"
     )
     pairs_of: str | None = Field(
         None,
@@ -75,7 +75,7 @@ class TaskKeys(Section):
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     unlabelled: Values = Field(
         [],
-        description='stored labels that are none, such as `""` (an empty cell), `NaN` or `-1`: rows with one '
+        description='values for missing labels, such as `""` (an empty cell), `NaN` or `-1`: rows with one '
         "are left out, and counted in the plan",
     )
     further: dict[Name, str] = Field(
@@ -94,24 +94,24 @@ class TaskKeys(Section):
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
         description="[prompt](tasks-and-models.md#prompts) with `{text_a}`, for pairs `{text_b}`, and for "
-        "masked models `{mask}`, the place of the answer",
+        "masked models `{mask}` in place of the answer",
     )
     answers: Annotated[dict[str, str], Field(min_length=2), CLASS_NAMES] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"
     )
     shots: Annotated[int, Field(ge=0), NUMBER] = Field(
-        0, description="answered training examples before the prompt, drawn by each of `seeds`"
+        0, description="number of answered training examples before the prompt, drawn for each seed"
     )
     calibration: bool = Field(
         False,
-        description="divide probabilities of answers by those after empty prompts (Zhao et al. 2021)",
+        description="divide probabilities of answers by those after content-free prompts (Zhao et al. 2021)",
     )
     chat: bool = Field(
-        False, description="put `prompt` as a turn of a conversation, by the model's chat template"
+        False, description="format `prompt` as a turn of a conversation, with the model's chat template"
     )
-    train_examples: Count | None = Field(None, description="most training examples")
+    train_examples: Count | None = Field(None, description="maximum training examples")
     validation_examples: Count | None = Field(
-        None, description="most validation examples, or the size of the held-out part"
+        None, description="maximum validation examples, or the size of the held-out part"
     )
 
     @property

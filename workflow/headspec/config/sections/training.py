@@ -40,11 +40,11 @@ class Training(Section):
         description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",
     )
     decay: Annotated[str, OneOf("headspec.config.sections.training:DECAYS")] = Field(
-        "linear", description="how the learning rate falls from its peak: to 0, or not at all"
+        "linear", description="how the learning rate decays from its peak: to 0, or not at all"
     )
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
     warmup: FractionBelowOne = Field(0.0, description="fraction of steps over which the learning rate rises")
-    clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")
+    clip: Positive | None = Field(1.0, description="maximum gradient norm; `null`: no clipping")
     label_smoothing: FractionBelowOne = Field(
         0.0,
         description="for [translation](translation.md)",

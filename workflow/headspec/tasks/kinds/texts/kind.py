@@ -62,8 +62,8 @@ class Labels(Kind):
             Annotated[str, Field(min_length=1)] | None,
             Field(
                 None,
-                description="between [several labels](tasks-and-models.md#several-labels) in a cell; by "
-                "default a comma, or what joins names that are labels elsewhere",
+                description="separator of [several labels](tasks-and-models.md#several-labels) in a cell; by "
+                "default a comma, or any joint of names that are labels elsewhere",
             ),
         )
     }
