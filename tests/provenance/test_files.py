@@ -217,3 +217,16 @@ def test_values_that_another_version_saved_in_another_form_are_computed_again(tm
     saved.write_text(json.dumps({"by": "", "entries": entries, "sha256": files.PLACEHOLDER}))
     files.embed_sha256(saved)
     assert hashes.FileCache("values.json").get("x", lambda path: "new") == "new"
+
+
+def test_what_a_process_has_computed_of_a_file_holds_in_every_working_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(hashes, "RECENT", 0)
+    (tmp_path / "x").write_text("x")
+    cache, computed = hashes.FileCache("values.json"), []
+    for folder in ["a", "b"]:
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        cache.get("../x", computed.append)
+        cache.save()
+        assert (hashes.FOLDER / "values.json").exists()
+    assert len(computed) == 1

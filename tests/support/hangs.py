@@ -1,6 +1,7 @@
 """The end of a test that hangs: one whose processes do nothing for long, however fast the machine is."""
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -34,7 +35,7 @@ class Watch:
         self.waits = False  # for another process of the tests, which has a watch of its own
 
     def run(self, seconds: float) -> None:
-        idle, before = 0, self.computed()[0]
+        idle, before = 0, -math.inf  # most tests end before the first sample, which takes milliseconds
         while not self.over.wait(seconds / SAMPLES):
             now, ready = self.computed()
             works = ready or abs(now - before) > SHARE * seconds / SAMPLES

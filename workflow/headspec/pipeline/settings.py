@@ -230,10 +230,7 @@ def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(each.type for each in used))
     measured = frozenset(metric for each in used for metric in each.metrics)
     # texts for measures belong to no task; they are read as if they had scores
-    roots = _with_parts(
-        job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ()
-    )
-    return (*roots, *plugins.registering()) if plugins.__file__ in code_hash.files(roots) else roots
+    return _with_parts(job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ())
 
 
 @cache
@@ -245,8 +242,9 @@ def _with_parts(
     more: tuple[str, ...],
 ) -> tuple[str, ...]:
     roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
-    others = registered_metrics.roots(measured, types) if "METRICS" in loaded_parts(roots) else []
-    return (*roots, *others)
+    if "METRICS" in loaded_parts(roots):
+        roots = (*roots, *registered_metrics.roots(measured, types))
+    return (*roots, *plugins.registering()) if plugins.__file__ in code_hash.files(roots) else roots
 
 
 def restriction(job: Job) -> list[str]:

@@ -44,11 +44,13 @@ VARIABLES = {
     # which are never reused, so that training a translator takes 6 GB; with this, half, at the same speed.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ("64", "DNNL_PRIMITIVE_CACHE_CAPACITY"),
 }
-#: packages that jobs import, in the order that a study needs them
+#: packages that jobs import, in the order that a study needs them; a function after a colon is called with a
+#: model type, to fill a cache
 TABLES = "pandas", "pyarrow.parquet", "pydantic.main", "yaml"
 MODELS = (
     "torch", "torch._dynamo", "transformers.models.auto.modeling_auto",
     "transformers.models.bert.modeling_bert", "transformers.tokenization_utils_tokenizers",
+    "transformers.conversion_mapping:get_checkpoint_conversion_mapping",  # compiles a thousand patterns
 )  # fmt: skip
 ANALYSIS = (
     "scipy.stats", "matplotlib.pyplot", "matplotlib.backends.backend_agg",
@@ -191,8 +193,11 @@ def serve(listener: socket.socket, packages: list[str]) -> list[str]:
             job = os.pidfd_open(pid)
             commands[job], pids[job] = connection, pid
         elif packages and not ready:
-            with contextlib.suppress(ImportError):  # a job that needs it will say so
-                importlib.import_module(packages.pop(0))
+            module, _, function = packages.pop(0).partition(":")
+            with contextlib.suppress(ImportError, AttributeError):  # a job that needs it will say so
+                package = importlib.import_module(module)
+                if function:
+                    getattr(package, function)("bert")
             # those of torch's libraries take 30 ms in every fork; there is no public list of them
             for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
                 finalizer.atexit = False

@@ -64,12 +64,12 @@ def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
 def files(roots: Iterable[str | Path]) -> set[str]:
     """Return the files that roots reach."""
     code = current()
-    return {path for root in roots for path in code.reached(absolute(root))}
+    return set().union(*(code.reached(absolute(root)) for root in roots))
 
 
 def defined(path: str | Path) -> tuple[list[str], list[str]]:
     """Return the names that a module defines at its top level, and those that it imports there."""
-    parsed = current().parsed(absolute(path))
+    parsed = PARSED.get(absolute(path), parse)
     return parsed["defines"], parsed["binds"]
 
 
@@ -94,7 +94,7 @@ class Code:
     def __init__(self) -> None:
         self.seen: dict[str, StatKey] = {}
         self.reached, self._needed = cache(self._reach), cache(self._need)
-        self._content, self._located = cache(self._read), cache(_located)
+        self._content, self._find, self._entries = cache(self._read), cache(_find), cache(os.listdir)
 
     def is_current(self) -> bool:
         """Return whether no file has changed since it was read."""
@@ -120,8 +120,10 @@ class Code:
         """Return the packages that a file is in, and the files that it imports or names."""
         if not path.endswith(".py"):
             return []
-        modules = (file for name in self.parsed(path)["imports"] for file in self._located(name, path))
-        named = _beside(path, self.parsed(path)["texts"])
+        parsed, folder = self.parsed(path), os.path.dirname(path)
+        places = ((name, _folders(name, path)) for name in parsed["imports"])
+        modules = (file for name, folders in places for file in self._find(name, folders))
+        named = _beside(path, [name for name in parsed["texts"] if name in self._entries(folder)])
         return [*dict.fromkeys([*_packages(path), *modules, *named])]
 
     def _read(self, path: str) -> str:
@@ -159,10 +161,10 @@ def parse(path: str | Path) -> dict[str, Any]:
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     code = json.dumps(_normal(tree)).encode()
-    nodes = [*_executed(tree)]
+    nodes, package = [*_executed(tree)], Path(path).relative_to(import_root(Path(path))).parts[:-1]
     return {
         "hash": hashlib.sha256(code).hexdigest()[:16],
-        "imports": sorted({name for node in nodes for name in _imported(node, Path(path))}),
+        "imports": sorted({name for node in nodes for name in _imported(node, package)}),
         "texts": sorted({text for text in map(_text, nodes) if NAME.fullmatch(text)}),
         "defines": [name for statement in tree.body for name in names(statement)],
         "binds": [
@@ -218,22 +220,25 @@ def _text(node: object) -> str:
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except those below ``if TYPE_CHECKING:``."""
-    yield node
-    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-        children: Iterable[ast.AST] = node.orelse
-    else:
-        children = ast.iter_child_nodes(node)
-    for child in children:
-        yield from _executed(child)
+    """Yield all nodes, in any order, except those below ``if TYPE_CHECKING:``."""
+    queue = [node]
+    while queue:
+        node = queue.pop()
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            queue += node.orelse
+        else:
+            queue += ast.iter_child_nodes(node)
 
 
-def _imported(node: ast.AST, path: Path) -> Iterator[str]:
-    """Yield the modules that a node imports, and names imported from them, which may be modules, too."""
+def _imported(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Yield the modules that a node of a file in `package` imports, and names imported from them.
+
+    The names may be modules, too.
+    """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        package = path.relative_to(import_root(path)).parts[:-1]
         above = package[: len(package) + 1 - node.level] if node.level else ()
         module = ".".join([*above, *filter(None, [node.module])])
         yield module
@@ -268,27 +273,24 @@ def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
         yield from (str(file) for file in found if file.is_file() and "__pycache__" not in file.parts)
 
 
-def _located(name: str, importer: str) -> list[str]:
-    """Return the files of a module and its packages; empty if it is installed, or not a module."""
-    if name.partition(".")[0] == LIBRARY.name:
-        return _find(name, [str(LIBRARY.parent)])
-    return [] if _in_library(importer) else _find(name, _folders(name, importer))
-
-
-def _folders(name: str, importer: str) -> list[str]:
-    """Return the folders where a file outside the library finds modules that are not installed.
+def _folders(name: str, importer: str) -> tuple[str, ...]:
+    """Return the folders where a file finds a module that is not installed.
 
     For an installed plugin, this is the folder of its own package.
     """
+    if (top := name.partition(".")[0]) == LIBRARY.name:
+        return (str(LIBRARY.parent),)
+    if _in_library(importer):
+        return ()
     root = import_root(Path(importer))
     if is_installed(importer):
-        return [str(root)] if Path(importer).relative_to(root).parts[0] == name.partition(".")[0] else []
-    return [str(root), *(each or os.getcwd() for each in ["", *sys.path] if not is_installed(each))]
+        return (str(root),) if Path(importer).relative_to(root).parts[0] == top else ()
+    return (str(root), *(each or os.getcwd() for each in ["", *sys.path] if not is_installed(each)))
 
 
-def _find(name: str, folders: list[str]) -> list[str]:
-    """Return the files of a module in one of the folders, or in further folders of its packages."""
-    found, names = [], name.split(".")
+def _find(name: str, places: tuple[str, ...]) -> list[str]:
+    """Return the files of a module in one of the places, or in further folders of its packages."""
+    found, names, folders = list[str](), name.split("."), [*places]
     for i, part in enumerate(names):
         package = sys.modules.get(".".join(names[:i])) if i else None
         folders = [*folders, *(path for path in getattr(package, "__path__", ()) if path not in folders)]

@@ -125,11 +125,11 @@ def _plugged(code: set[str]) -> set[str]:
 
 def loaded() -> set[str]:
     """Return the files of all loaded modules except the script, under any name."""
-    modules = [
-        module for module in list(sys.modules.values()) if getattr(module, "__name__", "") != "__main__"
-    ]
-    paths = (getattr(module, "__file__", None) for module in modules)
-    return {_normal(os.path.join(os.getcwd(), path)) for path in paths if path and path.endswith(".py")}
+    script, here = sys.modules.get("__main__"), os.getcwd()
+    # not getattr, because lazy modules search long for attributes that they lack
+    modules = [getattr(each, "__dict__", {}) for each in [*sys.modules.values()] if each is not script]
+    paths = {path for names in modules if (path := names.get("__file__")) and path.endswith(".py")}
+    return {_normal(path if os.path.isabs(path) else os.path.join(here, path)) for path in paths}
 
 
 #: cached, because jobs check thousands of modules for every file that they write

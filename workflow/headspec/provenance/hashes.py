@@ -46,17 +46,21 @@ class FileCache:
         self.name, self.depends_on = name, depends_on
         self._entries: dict[str, dict[str, list[Any]]] = {}  # by working folder
         self._unsaved: dict[str, dict[str, list[Any]]] = {}
+        self._computed: dict[str, list[Any]] = {}  # by this process, in any folder
 
     def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
         """Return the value of a file, computed if it is new or changed; raise OSError like `os.stat`."""
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
         if name in entries and entries[name][0] == now:
             return entries[name][1]
-        settled = time.time() - now[3] / 1e9 >= RECENT
-        value = compute(path)
-        if settled:
-            entries[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
-        return value
+        entry = self._computed.get(name)
+        if not entry or entry[0] != now:
+            settled = time.time() - now[3] / 1e9 >= RECENT
+            entry = [now, compute(path)]
+            if not settled:
+                return entry[1]
+        entries[name] = self._computed[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = entry
+        return entry[1]
 
     def follow(self, ran: Callable[[str], tuple[float, float] | None]) -> None:
         """Keep values that jobs computed valid for files that Snakemake touched after the jobs ended.
@@ -91,6 +95,7 @@ class FileCache:
         """Forget all values."""
         self._entries.clear()
         self._unsaved.clear()
+        self._computed.clear()
 
     def _by(self) -> list[str]:
         """Return what saved entries depend on: their version, and `depends_on`."""
