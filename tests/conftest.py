@@ -1,4 +1,4 @@
-"""What holds for all tests: their examples, how processes share them out, and the end of what hangs."""
+"""Set-up for all tests: Hypothesis examples, distribution over processes, and ending tests that hang."""
 
 import contextlib
 import os
@@ -75,7 +75,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Where a phase of a test fails, perhaps because it hangs, end the processes that it started."""
+    """If a phase of a test fails, perhaps because it hangs, end the processes that it started."""
     report = yield
     if report.failed:
         kept = {os.getpid(), *(server.pid for server in warm._servers)}
@@ -94,7 +94,7 @@ def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def nowhere(tmp_path_factory) -> Path:
-    """A folder without results; what the environment says of headspec, Snakemake and make is hidden."""
+    """A folder without results; environment variables for headspec, Snakemake and make are hidden."""
     given = re.findall(r"(\w+)=", os.environ.get("MAKEFLAGS", ""))  # make VENV=path test
     for name in list(os.environ):
         if name in given or name.startswith(("HEADSPEC_", "SNAKEMAKE_", "MAKE", "MFLAGS")):
@@ -105,7 +105,7 @@ def nowhere(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def begin_nowhere(nowhere, monkeypatch) -> Iterator[None]:
-    """Begin each test outside the clone, whose results and caches would change what it sees."""
+    """Start each test outside the clone, whose results and caches would affect it."""
     monkeypatch.chdir(nowhere)
     yield
     assert {path.name for path in nowhere.iterdir()} <= {".snakemake"}, "write to tmp_path"

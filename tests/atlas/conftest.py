@@ -1,4 +1,4 @@
-"""A model of every architecture with a task for texts, encoder-decoders included."""
+"""A model of every architecture with a task on texts, including encoder-decoders."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every head ablated alone: losses and predictions of full passes, halves of means, tables."""
+"""Ablation of single heads: against losses and predictions of full passes; means by half; tables."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_tables(made, ablated):
 
 @torch.no_grad()
 def test_what_stands_in_for_a_head_is_that_of_the_text_of_every_beam(marian):
-    """Texts of several beams, together as alone."""
+    """Texts written with several beams are the same in a batch as alone."""
     model, texts = marian
     vectors = torch.randn(3, 1, 8, generator=torch.Generator().manual_seed(0))
 

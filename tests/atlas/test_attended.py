@@ -1,4 +1,4 @@
-"""What heads attend to most, against a loop over words, in every architecture; and roles of a model."""
+"""Where heads attend most, against a loop over words, in every architecture; and roles of a model's heads."""
 
 import numpy as np
 import pandas as pd

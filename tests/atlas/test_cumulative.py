@@ -88,7 +88,7 @@ def test_rows(table, rankings):
 
 @pytest.mark.parametrize("name", ["importance", "confidence"])
 def test_bottom_heads_are_those_that_top_first_leaves(rankings, name):
-    """The last n heads of a ranking, whichever end it starts from."""
+    """The last n heads of a ranking, from either end."""
     top, bottom = ([r for r in rankings if r.name == name and r.order == order] for order in (TOP, BOTTOM))
     for one, other in zip(top, bottom, strict=True):
         assert one.pruned_for == other.pruned_for
@@ -116,7 +116,7 @@ def test_examples_are_evaluated_under_masks_of_the_other_half(model, table, frac
 
 
 def test_importance_of_all_tasks_is_a_sum_of_shares():
-    """A task whose losses are a thousand times larger does not rank alone."""
+    """A task with losses a thousand times larger does not dominate the joint ranking."""
     a, b = np.zeros((2, 1, 3)), np.zeros((2, 1, 3))
     a[:] = [[3000, 1000, 2000]]
     b[:] = [[1, 6, 2]]

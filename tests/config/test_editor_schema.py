@@ -1,4 +1,4 @@
-"""The JSON schema that editors read: in step, and true of what the loader takes and refuses."""
+"""The JSON schema for editors: up to date, and in agreement with what the loader accepts and refuses."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Mistakes in a study's config: a line for each, with the key, what is there, and what is expected."""
+"""Mistakes in a study's config: a line for each, with the key, its value, and what was expected."""
 
 import math
 import re

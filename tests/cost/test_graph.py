@@ -1,4 +1,4 @@
-"""The jobs of a study are those that Snakemake would run, whatever is here; listing them leaves nothing."""
+"""The jobs of a study are those that Snakemake would run in an empty folder; listing them leaves no files."""
 
 import os
 from collections import Counter

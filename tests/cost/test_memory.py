@@ -1,4 +1,4 @@
-"""Memory that jobs request: never less than was measured, by sizes that are those of the models."""
+"""Memory that jobs request: never less than measured, and from the true sizes of models."""
 
 import json
 
@@ -122,7 +122,7 @@ def test_adapters_and_gpus_need_less_of_the_host(tmp_path):
 
 
 def test_beams_that_exceed_the_memory_are_named():
-    """Up to the sentences of a batch, beams take no more: the batch has fewer sentences."""
+    """More beams need no more memory while batches have several sentences: they get fewer."""
     task = {"source": "x", "label": "de", "type": "translation", "target_language": "de"}
     sizes = {"layers": 2, "heads": 4, "hidden": 64, "vocabulary": 1000}
     models = {"bert": {"transformer": sizes, "max_length": 48}}

@@ -1,4 +1,4 @@
-"""What the plan of a study says, and which studies it refuses. No times are tested."""
+"""The plan of a study, and studies that it refuses. No times are tested."""
 
 import os
 import re
@@ -185,7 +185,7 @@ def test_the_plan_lists_its_jobs_and_assumptions(here, capsys):
 
 @pytest.mark.slow
 def test_measuring_is_said_and_remembered(here, capfd, monkeypatch):
-    """Not what was measured on a busier machine."""
+    """But not one measured on a busier machine."""
 
     def told(load: float) -> tuple[str, str]:
         monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))

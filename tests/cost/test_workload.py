@@ -1,4 +1,4 @@
-"""The sizes of tasks are those of their tables, and tokens those of a sample of their texts."""
+"""Sizes of tasks equal those of their tables, and numbers of tokens those in a sample of their texts."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A folder of one's own, so that sources are short names."""
+"""A folder for each test, so that sources have short names."""
 
 from pathlib import Path
 

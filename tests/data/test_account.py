@@ -1,4 +1,4 @@
-"""The account of a reading: rows, those left out, classes, and what rules find odd."""
+"""The report on reading a task: rows, those left out, classes, and oddities."""
 
 import re
 from pathlib import Path

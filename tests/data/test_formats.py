@@ -1,4 +1,4 @@
-"""Tables in every format: the same rows, and what their cells hold."""
+"""Tables in every format: the same rows and cells."""
 
 import bz2
 import gzip

@@ -115,7 +115,7 @@ def test_a_link_to_nothing_is_named(here, name):
 @pytest.mark.parametrize("name", ["train.parquet", "train.csv.gz", "a/x.txt", "a.txt"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to(path.name)], ids=["pipe", "loop"])
 def test_a_pipe_or_a_link_to_itself_in_a_folder_is_named(tmp_path, name, make):
-    """Reading a pipe would wait for ever."""
+    """Reading a pipe would block forever."""
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     make(path)

@@ -1,4 +1,4 @@
-"""Good tables, changed as those of users are: what is read is right, or planning says what is not."""
+"""Valid tables, changed as users' tables are: they are read correctly, or planning says what is wrong."""
 
 import json
 import re

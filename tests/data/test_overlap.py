@@ -1,4 +1,4 @@
-"""Texts that several tasks share: which are equal, which leave training, and which are refused."""
+"""Texts shared by tasks: which are equal, which are removed from training, and which are refused."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Warnings about rows that are of little use, and about metrics and classes that may not be meant."""
+"""Warnings about rows of little use, and about metrics and classes that may not be intended."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sentences to compare models on, from the tasks or from the user's file."""
+"""Sentences on which models are compared, from the tasks or from the user's file."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Files as people have them: which are taken as which split, and what is said of the others."""
+"""Files as users have them: which split each belongs to, and messages on the others."""
 
 import gzip
 import re

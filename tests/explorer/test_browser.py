@@ -1,4 +1,4 @@
-"""The explorer in Chromium: what it shows, what it does, and that it asks for nothing."""
+"""The explorer in Chromium: what it shows and does, and that it makes no requests."""
 
 import contextlib
 import csv

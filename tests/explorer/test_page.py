@@ -1,4 +1,4 @@
-"""The explorer: its numbers are those of the tables, and no name in it becomes code."""
+"""The explorer: its numbers equal those of the tables, and no name becomes code."""
 
 import itertools
 import json

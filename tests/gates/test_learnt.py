@@ -1,4 +1,4 @@
-"""Gates that learn: what their costs drive them to."""
+"""Learnt gates: where their costs drive them."""
 
 import numpy as np
 import pytest

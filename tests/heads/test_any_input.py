@@ -1,4 +1,4 @@
-"""Models whose inputs are unusual: heads are found, scored and removed, or refused as the page says."""
+"""Models with unusual inputs: heads are found, scored and removed, or refused as the page says."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ QUICK = {"MvpForSequenceClassification", "SwinForImageClassification", "T5ForSeq
 
 @pytest.mark.parametrize("kind", cases(KINDS, QUICK.__contains__))
 def test_what_works_is_what_the_page_says(kind):
-    """Scores are those of plain hooks, and what is left computes the same: else a sentence says why."""
+    """Scores equal those of plain hooks, and smaller models compute the same; else a message says why."""
     assert any_input.found(kind) == any_input.stated()[kind]
 
 

@@ -1,4 +1,4 @@
-"""Losses of examples, in closed form, and which of them a label's shape excludes."""
+"""Losses of examples in closed form, and losses that the shape of labels excludes."""
 
 import numpy as np
 import pytest

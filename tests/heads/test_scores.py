@@ -23,14 +23,14 @@ def examples(kind: str) -> list[dict[str, torch.Tensor]]:
 
 
 def corrupted(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same with other tokens, pixels or sounds."""
+    """The same inputs with other tokens, pixels or audio."""
     name = next(iter(batch))
     value = batch[name].flip(-1) if batch[name].is_floating_point() else (batch[name] + 5) % 30 + 3
     return {**batch, name: value}
 
 
 def real(batch: dict[str, torch.Tensor], gates, row: int, tokens: int) -> torch.Tensor:
-    """Places that are not padding; no targets of these kinds are padded."""
+    """Positions that are not padding; targets of these kinds are never padded."""
     if gates.kind(row) in ("decoder", "cross") or "attention_mask" not in batch:
         return torch.arange(tokens)
     return batch["attention_mask"][0].nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""The jobs of a run, and what their logs say of them."""
+"""The jobs of a run, and their progress by their logs."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The picture of a run, drawn as text."""
+"""Live progress of a run, drawn as text."""
 
 import io
 import re

@@ -47,12 +47,12 @@ def plain(module, query, key, value, *args, **kwargs):
 
 
 def mixing_heads(module, query, key, value, *args, **kwargs):
-    """Heads one of which sees the values of the next as well."""
+    """Attention in which one head also sees the values of the next."""
     return plain(module, query, key, value + 0.1 * value.roll(1, 1))
 
 
 def flat(*args, **kwargs):
-    """Heads that are not told apart."""
+    """Attention in which heads cannot be told apart."""
     context, weights = plain(*args, **kwargs)
     return context.flatten(-2), weights
 

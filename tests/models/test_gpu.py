@@ -34,7 +34,7 @@ DATA = data()
 
 @pytest.fixture(autouse=True)
 def exact() -> Iterator[None]:
-    """The state of PyTorch as it was, and no memory of the test before."""
+    """Restore the state of PyTorch, and free the memory of the previous test."""
     torch.cuda.empty_cache()
     yield
     torch.cuda.set_sync_debug_mode("default")

@@ -1,4 +1,4 @@
-"""A model, its classes, transformers and torch are as before when a function or a block has ended."""
+"""A model, its classes, transformers and torch are unchanged after a function or block."""
 
 import copy
 import itertools

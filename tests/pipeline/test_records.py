@@ -332,7 +332,7 @@ def test_results_of_another_study_count_as_made_here():
 
 
 def end(path: Path, began: float) -> None:
-    """Do to an output what Snakemake does when its job has ended."""
+    """Treat an output as Snakemake does when its job has ended."""
     path.touch()
     times = {"starttime": began, "endtime": path.stat().st_mtime}
     record = MetadataRecord(rule="r", record_format_version=current.FORMAT, **times)

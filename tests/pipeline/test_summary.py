@@ -1,4 +1,4 @@
-"""The text of the summary: what was found first, then tables of D, then where everything is."""
+"""The text of the summary: findings first, then tables of D, then where everything is."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Jobs that are forked from a process with the packages behave as processes of Python."""
+"""Jobs forked from a process with the packages loaded behave like Python processes."""
 
 import os
 import signal

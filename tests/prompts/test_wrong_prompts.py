@@ -1,4 +1,4 @@
-"""Prompts that cannot be answered are refused before any job, with their key, value and what was expected."""
+"""Prompts that cannot be answered are refused before any job, with key, value and what was expected."""
 
 import json
 import re

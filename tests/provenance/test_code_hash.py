@@ -1,4 +1,4 @@
-"""The code that a stage reaches: which files, and which edits count."""
+"""The code that a stage reaches: its files, and the edits that count."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""The docs say what is there: links, paths, config keys, code, and pages that are generated.
+"""The docs match the repository: links, paths, config keys, code, and generated pages.
 
 `make check` builds the site, which checks the links between its pages.
 """

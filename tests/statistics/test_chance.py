@@ -1,4 +1,4 @@
-"""Models at chance: by every kind of metric, and how often models are marked that know nothing or little."""
+"""Models at chance, for every kind of metric, and how often models are marked that know little or nothing."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Work that processes share: the same results in the same order, a thread each."""
+"""Work shared by processes: the same results in the same order, with one thread each."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A tiny study that has every stage: each is made, none is left; IAT, transfer, and comparisons of tasks."""
+"""A tiny study with every stage: all of them run; IAT, transfer, and comparisons of tasks."""
 
 import itertools
 import re

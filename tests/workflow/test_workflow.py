@@ -134,7 +134,7 @@ def test_a_preview_is_the_first_mixture_alone(study):
 
 @pytest.mark.slow
 def test_a_dry_run_has_a_row_for_every_rule_with_what_it_waits_for(study):
-    """Jobs that are not shown are not pointed to, unless they are shown."""
+    """Messages refer to individual jobs only if those are shown."""
     study.set("pruning.fraction", 0.25)
     shown = study.snakemake("--dry-run")
     rows = shown.split("Job stats:\n")[1].split("\n\n")[0].splitlines()[2:]

@@ -1,4 +1,4 @@
-"""A model without its closed heads computes what it did with their gates closed."""
+"""A model without some heads computes the same as with their gates closed."""
 
 import itertools
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""Folders of models whose files disagree, are broken, or want to run code: a ModelError while planning."""
+"""Model folders with contradictory or broken files, or code to run: a ModelError while planning."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def pipe(path: Path) -> None:
      "tokenizer_config.json", "spiece.model"],
 )  # fmt: skip
 def test_a_pipe_in_place_of_a_file(model, name):
-    """Reading it would wait for ever."""
+    """Reading it would block forever."""
     pipe(model / name)
     problem = f"models.m.source: 'm' cannot be loaded: {name} is a pipe or device; expected a file"
     assert refused() == problem

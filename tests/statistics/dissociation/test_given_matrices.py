@@ -1,4 +1,4 @@
-"""Pruning matrices of others, in a notebook: the same numbers as in studies, parts, refusals, levels."""
+"""Users' pruning matrices in a notebook: the same numbers as in studies, parts, refusals, levels."""
 
 import itertools
 import subprocess

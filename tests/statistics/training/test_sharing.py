@@ -112,7 +112,7 @@ def test_gains_between_pairs_leave_out_groups_and_other_ways_of_training():
 @pytest.mark.thorough
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.05)])
 def test_p_keeps_its_level_and_intervals_cover(seeds, spread):
-    """Equal differences, of which there are many, count against significance."""
+    """Ties, of which there are many, count against significance."""
     rng = np.random.default_rng(2)
     tables = (shared(study(rng, seeds, 60, spread), 150, seed=number) for number in range(250))
     frame = pd.DataFrame([table.loc[("pos+ner", "pos")] for table in tables])

@@ -1,4 +1,4 @@
-"""One job by itself, in a terminal."""
+"""One job on its own, in a terminal."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def look_and_go_on(pid: int, terminal: int) -> None:
 
 
 def test_one_job_runs_by_itself_and_stops_at_its_breakpoint(tmp_path):
-    """What it writes elsewhere is what snakemake makes, and that stays as it is."""
+    """It writes elsewhere what snakemake makes, and leaves that unchanged."""
     folder = Folder.new(tmp_path / "study")
     folder.snakemake(DATA)
     made = {path: sha256(path) for path in (folder.path / "results").rglob("*") if path.is_file()}

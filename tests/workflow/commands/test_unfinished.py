@@ -1,4 +1,4 @@
-"""What belongs to a study: summary, explorer and report of a part, and of another config."""
+"""Summary, explorer and report of an unfinished study, and of another config."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""What a person sees of a run, on a terminal and elsewhere."""
+"""The view of a run, on a terminal and elsewhere."""
 
 import os
 import re

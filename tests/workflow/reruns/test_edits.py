@@ -1,4 +1,4 @@
-"""Which jobs run again after an edit: exactly those that depend on it, wherever and whenever it was made."""
+"""Jobs that run again after an edit: exactly those that depend on it, wherever and whenever it was made."""
 
 import hashlib
 import json

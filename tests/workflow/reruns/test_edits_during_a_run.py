@@ -1,4 +1,4 @@
-"""Code and files that are edited, or put back, while a study runs: no result of a mixture."""
+"""Code and files that are edited, or restored, while a study runs: no result mixes versions."""
 
 import os
 import shutil

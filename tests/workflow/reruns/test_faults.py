@@ -1,4 +1,4 @@
-"""Studies that are killed, or lose their disk, at random moments: nothing is lost."""
+"""Studies that are killed, or whose disk fails, at random moments: nothing is lost."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Snakemake with a store: studies that train the same train it once, and get what they would have trained."""
+"""Snakemake with a store: runs that studies share are trained once, with the same results as without."""
 
 import json
 import shutil
