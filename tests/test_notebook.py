@@ -413,7 +413,7 @@ def run(*names_of_pages: str) -> dict:
 
 def test_the_code_of_the_pages_runs(named, caplog):
     """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
-    names = run("notebook.md", "scores.md")
+    names = run("notebook.md")
     assert all(record.name != "headspec" or "headspec.load" in record.message for record in caplog.records)
     assert names["found"]["verdict"].iloc[-1].startswith("double") and len(names["parts"]) == 4
     assert abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
@@ -426,7 +426,7 @@ def test_the_code_of_the_pages_runs(named, caplog):
     assert names["small"].num_parameters() < names["model"].num_parameters()
     np.testing.assert_allclose(names["scores"], np.abs(names["signed"]).mean(0), rtol=1e-4)
     np.testing.assert_allclose(names["exact"], names["single"].mean(0), rtol=1e-4)
-    assert {*re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "scores.md").read_text(), re.M)} == {
+    assert {*re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "notebook.md").read_text(), re.M)} == {
         "score",
         *SCORES,
     }
