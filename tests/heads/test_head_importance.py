@@ -361,6 +361,28 @@ def replacing(forward):
     return change
 
 
+def integers(states, dtype):
+    """States as integers and their scale, as BitNet takes them."""
+    scale = 127 / states.abs().amax(-1, keepdim=True)
+    return (states * scale).round().to(dtype).to(states.dtype) / scale
+
+
+def packed(states):
+    return torch.quantize_per_tensor(states, 0.05, 0, torch.qint8).dequantize()
+
+
+class Rounded(torch.autograd.Function):
+    """Rounded states whose derivative is taken straight through."""
+
+    @staticmethod
+    def forward(ctx, states):
+        return integers(states, torch.int8)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
 LAYER = "roberta.encoder.layer.0.intermediate.dense"
 
 
@@ -371,11 +393,33 @@ LAYER = "roberta.encoder.layer.0.intermediate.dense"
         (replacing(lambda dense, x: torch.no_grad()(nn.Linear.forward)(dense, x)), "linear in '{}' .Linear."),
         (replacing(lambda dense, x: nn.Linear.forward(dense, x.detach())), "detach in "),
         (replacing(lambda dense, x: nn.Linear.forward(dense, x.data)), "__get__ in "),
+        (
+            replacing(lambda dense, x: nn.Linear.forward(dense, integers(x, torch.int8))),
+            "to in '{}' .Linear.",
+        ),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, integers(x, torch.int64))), "to in '{}'"),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, packed(x))), "quantize_per_tensor in '{}'"),
+        (
+            replacing(lambda dense, x: nn.Linear.forward(dense, x) * x.topk(1)[1].ge(0)),
+            None,
+        ),
         (replacing(lambda dense, x: Kernel.apply(x, dense.weight) + dense.bias), None),
         (replacing(lambda dense, x: nn.Linear.forward(dense, x) + torch.zeros_like(x).sum()), None),
         (replacing(lambda dense, x: nn.Linear.forward(dense, x) + x.detach().argmax().float() * 0), None),
     ],
-    ids=["quantized", "without gradients", "detached", "data", "kernel", "zeros", "argmax"],
+    ids=[
+        "quantized",
+        "without gradients",
+        "detached",
+        "data",
+        "int8",
+        "int64",
+        "packed",
+        "places",
+        "kernel",
+        "zeros",
+        "argmax",
+    ],
 )
 def test_layers_without_a_derivative_are_refused(change, lost):
     """Otherwise scores would be those of a model without these layers."""
@@ -388,6 +432,40 @@ def test_layers_without_a_derivative_are_refused(change, lost):
     message = f"the loss has no derivative by all heads: nothing has one through ({lost.format(LAYER)})"
     with pytest.raises(ModelError, match=message):
         headspec.head_importance(model, batches)
+
+
+def test_rounded_activations_may_have_a_derivative_of_their_own():
+    """Scores are those of the derivative taken straight through, by gates of an example at a time."""
+    model, (batch,) = any_model.model("roberta").eval(), [any_model.classified()]
+    replacing(lambda dense, x: nn.Linear.forward(dense, Rounded.apply(x)))(model, LAYER)
+    expected = one_by_one(
+        model, batch, lambda outputs, batch: cross_entropy(outputs.logits, batch["labels"], reduction="none"),
+        "labels",
+    )  # fmt: skip
+    found = headspec.head_importance(model, [batch], per_example=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_layers_of_bitnet_are_refused():
+    """They round states to int8, and their scale alone keeps a derivative."""
+    from transformers.integrations.bitnet import BitLinear, pack_weights
+
+    model = any_model.model("olmo2").eval()
+    for layer in model.model.layers:
+        dense = layer.mlp.up_proj
+        bits = BitLinear(dense.in_features, dense.out_features, bias=False, dtype=torch.float32)
+        bits.weight.copy_(pack_weights(dense.weight.detach().sign() + 1))
+        bits.weight_scale.fill_(1.0)
+        layer.mlp.up_proj = bits
+    batches = any_model.batches("olmo2")
+    exact = headspec.head_importance(model, batches, score="ablation")
+    assert (np.abs(exact) > 0).all()
+    for score in ("gradient", "signed", "integrated", "tokens"):
+        message = (
+            r"nothing has one through to in 'model.layers.\d.mlp.up_proj' \(BitLinear\); expected a model"
+        )
+        with pytest.raises(ModelError, match=message):
+            headspec.head_importance(model, batches, score=score)
 
 
 def test_a_loss_may_stop_derivatives_but_not_all():

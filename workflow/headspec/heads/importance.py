@@ -15,6 +15,7 @@ from torch import nn
 
 from headspec.heads.ranking import blocks, fold_means
 from headspec.models.attention.interface import evaluating
+from headspec.models.attention.placement import device_of
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, require_finite
 from headspec.models.gates import HeadGates
@@ -57,7 +58,7 @@ def integrated_derivatives(gates: HeadGates, losses: Losses, n: int, steps: int 
     Summed over heads, it is how much an example's loss rises when every head is closed, up to the error of
     the midpoint rule (Sundararajan, Taly and Yan 2017).
     """
-    total = torch.zeros((), device=next(gates.model.parameters()).device)
+    total = torch.zeros((), device=device_of(gates.model))
     for step in range(steps):
         total = total - _derivatives(gates, losses, torch.full_like(ones(gates, n), (step + 0.5) / steps))
     return total / steps
@@ -86,7 +87,7 @@ def patch_derivatives(
 
 def ones(gates: HeadGates, *shape: int) -> torch.Tensor:
     """Return open gates, (*shape, layers, heads), on the model's device."""
-    return torch.ones(*shape, *gates.exists.shape, device=next(gates.model.parameters()).device)
+    return torch.ones(*shape, *gates.exists.shape, device=device_of(gates.model))
 
 
 def _derivatives(gates: HeadGates, losses: Losses, values: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,8 @@ from headspec.errors import ModelError
 from headspec.models.attention import gate_checks, known
 from headspec.models.attention.gating import MOST, Block, Edit, Gating, Receiver
 from headspec.models.attention.interface import evaluating
+from headspec.models.attention.past import fresh
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
 from headspec.models.attention.sites import LAYER, Site, find
 
@@ -49,7 +51,6 @@ class HeadGates(Gating):
     exists : bool (layers, heads), False in layers without attention (hybrid models) and past a row's heads
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
-    inputs : arguments of the pass in which heads were found
     sequences : number of sequences per example there, such as choices; they share the example's gates
     folded : rows whose batch dimension also holds `FOLDED`; they take gates (layers, heads), or those of a
         single example
@@ -69,7 +70,7 @@ class HeadGates(Gating):
         super().__init__(model)
         try:
             given, output = probe_inputs(model) if inputs is None else (inputs, None)
-            self.inputs = on(next(model.parameters()).device, given)
+            self._inputs = on(device_of(model), given)
             self.sequences = sequences(self.inputs)
             key = known.structure(model, self.inputs)
             found = known.get(model, key)
@@ -86,6 +87,11 @@ class HeadGates(Gating):
         except ModelError as error:
             message = f"the heads of this {model.config.model_type} cannot be gated: {error}"
             raise type(error)(message) from None
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Arguments of the pass in which heads were found."""
+        return fresh(self._inputs)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -154,7 +160,7 @@ class HeadGates(Gating):
             yield self
 
     def _moved(self, values: torch.Tensor) -> torch.Tensor:
-        return values.to(next(self.model.parameters()).device)
+        return values.to(device_of(self.model))
 
     def edited(self, edit: Edit) -> AbstractContextManager[None]:
         """Run passes in which `edit` sees, and may replace, context vectors after the gates."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from headspec.errors import listing
+from headspec.models.attention.past import copied, is_past
 from headspec.models.attention.probe_inputs import on
 
 #: arguments of a model for some examples, such as from a DataLoader
@@ -69,6 +70,8 @@ def rows(batch: Inputs, chosen: slice | torch.Tensor, main: str = "input_ids") -
     n = count(batch, main)
 
     def part(value: Any) -> Any:
+        if is_past(value):
+            return copied(value, n, chosen)
         by_example = isinstance(value, torch.Tensor) and value.dim() and len(value) == n
         return value[chosen] if by_example else value
 

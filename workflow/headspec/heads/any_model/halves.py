@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
+from headspec.models.attention.past import BY_EXAMPLE, is_past, tensors
 from headspec.progress import log
 
 #: fewest distinct examples: two in each half
@@ -51,6 +52,10 @@ def _contents(batch: Inputs, main: str) -> list[Hashable]:
         for name, value in sorted(batch.items())
         if name != LABELS and isinstance(value, torch.Tensor) and value.dim() and len(value) == n
     }
+    for name, value in batch.items():
+        for i, states in enumerate(tensors(value) if is_past(value) else ()):
+            if states.dim() >= BY_EXAMPLE and len(states) == n:
+                inputs[f"{name} {i}"] = states.cpu()
 
     def content(name: str, row: int) -> Hashable:
         value = inputs[name][row]

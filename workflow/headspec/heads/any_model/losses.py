@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
+from headspec.models.attention.past import fresh
 from headspec.models.gates import HeadGates
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
@@ -125,7 +126,7 @@ def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, f
     The dict is empty if the model's loss is not finite. With several labels per example, losses are compared
     as means over all labels, as models return them.
     """
-    outputs = model(**batch)
+    outputs = model(**fresh(batch))
     own = getattr(outputs, "loss", None)
     if own is None:
         raise ModelError(f"loss: missing; {type(model).__name__} gives none for labels, expected `loss`")
@@ -188,7 +189,7 @@ class Evaluation:
         by_batch = []
         with self.gates.closed(closed):
             for batch in self.batches:
-                values = self.measure(self.gates.model(**batch), batch)
+                values = self.measure(self.gates.model(**fresh(batch)), batch)
                 n = count(batch, self.gates.model.main_input_name)
                 if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
                     got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__

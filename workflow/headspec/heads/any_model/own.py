@@ -14,6 +14,7 @@ from headspec.heads.any_model import text_batches
 from headspec.heads.any_model.batches import LABELS, Inputs, arguments, count, rows, without_labels
 from headspec.heads.any_model.losses import Loss, own_loss
 from headspec.heads.importance import scoring
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import UnusualInputs, probe_names, sequences
 from headspec.models.gates import HeadGates
 
@@ -50,7 +51,8 @@ def read(
         raise ValueError(f"got batches and {listing(beside)}; expected only batches, or none")
     elif isinstance(batches, Mapping):
         raise ValueError("batches: got one batch; expected several, such as [batch]")
-    return (arguments(batch, model.device) for batch in batches)
+    device = device_of(model)
+    return (arguments(batch, device) for batch in batches)
 
 
 def heads_and_loss(

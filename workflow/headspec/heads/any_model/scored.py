@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
@@ -22,6 +22,8 @@ from headspec.heads.any_model.batches import LABELS, Inputs, count
 from headspec.heads.any_model.losses import IGNORED, Loss
 from headspec.models.architectures import caches
 from headspec.models.attention.gate_checks import first
+from headspec.models.attention.past import fresh, is_past, length
+from headspec.models.attention.placement import checkpointing
 from headspec.models.gates import HeadGates
 from headspec.models.internals.resuming import Replacing, Resuming
 
@@ -44,6 +46,8 @@ def _real(batch: Inputs, kind: str, context: torch.Tensor) -> torch.Tensor:
         mask = batch.get("attention_mask")
     if isinstance(mask, torch.Tensor) and mask.dim() > 1:
         mask = mask.flatten(0, -2)  # choices of an example are texts
+        if mask.shape[1] == length(batch) + context.shape[1]:
+            mask = mask[:, length(batch) :]
         if mask.shape == context.shape[:2]:
             return mask.to(context.device, torch.long)
     return torch.ones(context.shape[:2], dtype=torch.long, device=context.device)
@@ -79,8 +83,9 @@ def of_others(
 class Paths(TorchFunctionMode):
     """Track tensors that lost their derivative although they depend on tensors that have one.
 
-    Kernels for quantised weights, for example, return tensors without one: a gate's derivative then covers
-    only the paths around them. Everything computed from such tensors is tracked, too.
+    Kernels for quantised weights, for example, return tensors without one, and activations may be rounded to
+    integers: a gate's derivative then covers only the paths around them. Everything computed from such
+    tensors is tracked, too.
 
     Parameters
     ----------
@@ -121,14 +126,16 @@ class Paths(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        given = [value for value in tree_leaves((args, kwargs)) if _is_number(value)]
+        given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
         before = next(filter(None, map(self._where, given)), None)
-        live = any(value.requires_grad for value in given)
+        followed = [value for value in given if value.requires_grad or self._where(value)]
         output = func(*args, **kwargs)
-        if before is None and not live:
+        if not followed:
             return output
         # x[...] = y returns nothing
-        for value in filter(_is_number, tree_leaves(args[0] if output is None and args else output)):
+        for value in filter(_is_tensor, tree_leaves(args[0] if output is None and args else output)):
+            if not (_is_number(value) or _is_rounded(value, followed)):
+                continue
             if before is not None:
                 self.lost[value] = before, value.requires_grad
             elif _lacks_formula(value):
@@ -151,8 +158,24 @@ class Paths(TorchFunctionMode):
         return name
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_quantized)
+
+
+def _is_rounded(value: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
+    """Return whether a tensor made of those given has rounded values, not places such as of the largest."""
+    if value.dtype == torch.bool or value.is_complex():
+        return False
+    # places are int64, as those of argmax, topk and sort
+    return value.dtype != torch.int64 or any(
+        not source.is_floating_point()
+        or (source.shape == value.shape and bool(((value - source.detach()).abs() <= 1).all()))
+        for source in given
+    )
 
 
 def _lacks_formula(value: torch.Tensor) -> bool:
@@ -172,7 +195,11 @@ def _depends(
 
     with torch.no_grad():
         again, once_more = (func(*tree_map(f, args), **tree_map(f, kwargs)) for f in (others, lambda x: x))
-    outputs = [next(filter(_is_number, tree_leaves(each)), output) for each in (again, once_more)]
+
+    def same(value: Any) -> bool:
+        return _is_tensor(value) and value.dtype == output.dtype and value.shape == output.shape
+
+    outputs = [next(filter(same, tree_leaves(each)), output) for each in (again, once_more)]
     return torch.equal(outputs[1], output) and not torch.equal(outputs[0], output)
 
 
@@ -221,8 +248,10 @@ class Scored:
 
         Raises ModelError if a derivative is missing, ValueError if `loss` returns anything else.
         """
-        with self._paths or nullcontext():
-            outputs = self.gates.model(**self.batch)
+        shared = any(len(site.rows) > 1 for site in self.gates.sites)  # whose calls are counted
+        kept = shared or any(map(is_past, self.batch.values()))  # which layers that compute again do not see
+        with self._paths or nullcontext(), nullcontext() if kept else checkpointing(self.gates.model):
+            outputs = self.gates.model(**fresh(self.batch))
             with self._paths.stops() if self._paths else nullcontext():
                 returned = self.loss(outputs, self.batch)
         if not isinstance(returned, torch.Tensor):
@@ -238,7 +267,7 @@ class Scored:
     @torch.no_grad()
     def contexts(self, batch: Inputs) -> Contexts:
         """Return the context vectors of a batch, by row: (batch, tokens, heads, size)."""
-        self.passes.record(lambda: self.gates.model(**batch))
+        self.passes.record(lambda: self.gates.model(**fresh(batch)))
         return self.passes.contexts
 
     def average(self, batches: Iterable[Inputs]) -> None:

@@ -19,6 +19,7 @@ from headspec.heads.importance import (
     patch_derivatives,
     token_derivatives,
 )
+from headspec.models.attention.past import room
 
 
 def gradient(scored: Scored) -> torch.Tensor:
@@ -33,7 +34,8 @@ def signed(scored: Scored) -> torch.Tensor:
 
 def tokens(scored: Scored) -> torch.Tensor:
     """Return the sum over tokens of |dL/dgate|, with a gate per token, (n, layers, heads)."""
-    most = max(context.shape[1] for context in scored.contexts(scored.batch).values())
+    tokens = max(context.shape[1] for context in scored.contexts(scored.batch).values())
+    most = room(scored.batch) + tokens
     return token_derivatives(scored.gates, scored.losses, scored.n, most).abs().sum(1)
 
 

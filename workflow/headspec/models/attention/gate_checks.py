@@ -21,6 +21,7 @@ from headspec.models.attention.interface import (
     unfused,
     watched,
 )
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import TARGETS
 from headspec.models.attention.projections import is_linear
 from headspec.models.attention.sites import Site
@@ -35,6 +36,7 @@ def check(gates: HeadGates, output: Any = None) -> None:
     Gates of one must change no bit; a closed head must change the output; its context vectors must come from
     its own values alone or, where these are unknown, from units that another head does not use. Where closing
     gates differs from zeroing the heads' columns of W_O, sites lose their W_O, unless heads are gated there.
+    Columns are compared only where W_O has plain floats (`Site.seen`).
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def check(gates: HeadGates, output: Any = None) -> None:
     if output is None:
         with as_written(), torch.no_grad():
             output = gates.model(**gates.inputs)
-    plain, device = first(output), next(gates.model.parameters()).device
+    plain, device = first(output), device_of(gates.model)
     ones = torch.ones(gates.layers, gates.heads, device=device)
     with gates.recorded() as seen:
         if not torch.equal(states(ones), plain):
@@ -82,9 +84,9 @@ def _act(
 ) -> None:
     """Close the last head of each site in turn: each must change the output like zeroed columns of W_O."""
     groups = (
-        [site for site in sites if not site.own and site.output is not None],
-        [site for site in sites if site.own],
-        [site for site in sites if site.output is None],
+        [site for site in sites if site.seen and not site.own],
+        [site for site in sites if site.seen and site.own],
+        [site for site in sites if not site.seen],
     )
     closed, values = plain, ones
     for group in filter(None, groups):

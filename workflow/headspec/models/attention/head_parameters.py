@@ -14,6 +14,7 @@ from torch import nn
 
 from headspec.errors import ModelError
 from headspec.models.attention.interface import evaluating
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import on
 from headspec.models.attention.projections import by_columns, is_linear
 from headspec.models.attention.sites import Site
@@ -66,6 +67,8 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
                     f"the columns of W_O of this {model_type} are not those of heads: something comes "
                     f"between the context vectors of '{site.name}' and W_O"
                 )
+            if not site.seen:
+                raise ModelError(f"W_O of '{site.name}' is quantised or divided; expected floats")
             for layer, head in product(site.matrices(), range(site.heads)):
                 weight: Any = layer.weight
                 one = served & (np.arange(served.shape[1]) == head)
@@ -89,7 +92,7 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     frozen = [p for p in gates.model.parameters() if not p.requires_grad and p.is_floating_point()]
     for parameter in frozen:
         parameter.requires_grad_(True)
-    device = next(gates.model.parameters()).device  # the model may have moved since it was given gates
+    device = device_of(gates.model)  # the model may have moved since it was given gates
     try:
         with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
             gates.model(**on(device, gates.inputs))

@@ -23,6 +23,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from headspec.errors import ModelError
+from headspec.models.attention.projections import is_packed
 
 if TYPE_CHECKING:
     from transformers import AttentionInterface, PreTrainedModel
@@ -30,9 +31,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode inside the block; restore the mode of each module afterwards."""
+    """Put a model in evaluation mode inside the block; restore the mode of each module afterwards.
+
+    Linear layers with packed weights stay in training mode: they have no dropout, and some have a derivative
+    only there (4 bits of bitsandbytes on a CPU, which otherwise packs its weights another way).
+    """
     training = {module: module.training for module in model.modules()}
     model.eval()
+    for module in training:
+        if is_packed(module):
+            module.state_dict()  # packs them as in files
+            module.training = True
     try:
         yield
     finally:

@@ -114,7 +114,7 @@ def get(model: PreTrainedModel, key: Hashable | None) -> Heads | None:
         )
         for site, output in zip(sites, outputs, strict=True)
     ]
-    if any(site.output is not None and not site.columns()[-1].any() for site in matching):
+    if any(site.seen and not site.columns()[-1].any() for site in matching):
         return None
     return Heads(matching, dict(first_rows), rows)
 

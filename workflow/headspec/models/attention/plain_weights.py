@@ -11,15 +11,13 @@ from torch.nn.utils import parametrize
 from transformers.pytorch_utils import Conv1D
 
 from headspec.errors import ModelError, listing
-from headspec.models.attention.projections import Zeros
+from headspec.models.attention.projections import Zeros, is_plain
 
-#: dtypes of weights that are not quantised
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMES = ("weight", "bias")
 
 
 def check_plain(model: nn.Module) -> None:
-    """Raise ModelError if weights are quantised, computed from others in each pass, or not finite.
+    """Raise ModelError if weights are quantised, offloaded, computed from others in each pass, or not finite.
 
     Modules that are not linear may be parametrised, like the convolutions of wav2vec2: they contain no heads.
     """
@@ -34,6 +32,8 @@ def check_plain(model: nn.Module) -> None:
                 "of torch do; make it a parameter again, such as by torch.nn.utils.prune.remove or "
                 "torch.nn.utils.parametrize.remove_parametrizations"
             )
+        if isinstance(value, torch.Tensor) and value.is_meta:
+            raise ModelError(f"'{name}' is offloaded; expected a model in memory")
         if not is_plain(value):
             kind = value.dtype if isinstance(value, torch.Tensor) else type(module).__module__
             raise ModelError(f"'{name}' is quantised ({kind}); expected a model of floats")
@@ -52,11 +52,6 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
             is_weight = isinstance(value, torch.Tensor) or callable(value)
             if is_weight and not isinstance(value, nn.Module) and not isinstance(module, Zeros):
                 yield f"{path}.{name}", value, module
-
-
-def is_plain(value: Any) -> bool:
-    """Return whether a weight is a plain tensor of floats, not of a subclass, such as of quantised blocks."""
-    return type(value) in (torch.Tensor, nn.Parameter) and value.dtype in FLOATS
 
 
 def not_finite(model: nn.Module) -> str:

@@ -12,6 +12,7 @@ from torch import nn
 from headspec.errors import ModelError, listing
 from headspec.models.attention import known
 from headspec.models.attention.interface import as_written, evaluating
+from headspec.models.attention.placement import device_of, processes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -51,7 +52,7 @@ def probe_names(model: PreTrainedModel) -> set[str]:
 
 
 def _inputs(model: PreTrainedModel) -> dict[str, Any]:
-    device, config = next(model.parameters()).device, model.config
+    device, config = device_of(model), model.config
     words = getattr(config.get_text_config(), "vocab_size", TEXTS * TOKENS)  # CANINE reads any character
     ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % words
     main = model.main_input_name
@@ -60,7 +61,7 @@ def _inputs(model: PreTrainedModel) -> dict[str, Any]:
     else:
         generator = torch.Generator().manual_seed(0)
         values = torch.randn(_shape(model, main), generator=generator)
-        inputs = {main: values.to(device, next(model.parameters()).dtype)}
+        inputs = {main: values.to(device, model.dtype)}
     if config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids[:, :TARGETS]
     if "use_cache" in inspect.signature(model.forward).parameters:
@@ -107,6 +108,11 @@ def check_model(model: Any) -> None:
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
         raise ModelError(
             "model: made inside torch.inference_mode, where nothing has derivatives; expected another"
+        )
+    if (n := processes(model)) > 1:
+        raise ModelError(
+            f"model: its heads are divided over {n} processes (tensor parallelism), so that gates "
+            "act on other heads in each; expected whole layers, as with device_map or FSDP2"
         )
 
 

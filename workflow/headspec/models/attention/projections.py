@@ -8,16 +8,33 @@ from typing import Any
 import torch
 from torch import nn
 
+#: dtypes of weights that are not quantised
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 def by_columns(layer: nn.Module) -> bool:
     """Return whether the inputs of a linear layer are the columns of its weight."""
     return type(layer).__name__ != "Conv1D"
 
 
+def is_plain(value: Any) -> bool:
+    """Return whether a weight is a plain tensor of floats, not of a subclass, such as of quantised blocks.
+
+    Weights that are offloaded until a pass needs them are none.
+    """
+    return type(value) in (torch.Tensor, nn.Parameter) and value.dtype in FLOATS and not value.is_meta
+
+
 def is_linear(layer: nn.Module) -> bool:
     """Return whether a layer multiplies by a matrix; embeddings have a matrix but do not."""
     weight = getattr(layer, "weight", None)
     return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
+
+
+def is_packed(layer: nn.Module) -> bool:
+    """Return whether a linear layer has weights of another form than floats in memory."""
+    weight = getattr(layer, "weight", None)
+    return is_linear(layer) and not is_plain(weight) and not getattr(weight, "is_meta", False)
 
 
 def inputs_first(layer: nn.Module) -> torch.Tensor:

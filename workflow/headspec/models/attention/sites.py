@@ -15,7 +15,7 @@ from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.attention.calls import Call, calls_of, following, own_attention
 from headspec.models.attention.probe_inputs import sequences
-from headspec.models.attention.projections import Constant, inputs_first, is_linear
+from headspec.models.attention.projections import Constant, inputs_first, is_linear, is_plain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,6 +54,12 @@ class Site:
     keys: int | None
     folded: bool = False
     rows: list[int] = field(default_factory=list)
+
+    @property
+    def seen(self) -> bool:
+        """Whether the weights that multiply context vectors are known: floats, not packed or divided."""
+        layers = filter(is_linear, self.output.modules()) if self.output is not None else ()
+        return self.output is not None and all(is_plain(layer.weight) for layer in layers)
 
     def matrices(self) -> list[nn.Module]:
         """Return the linear layers that take the context vectors: W_O and its adapters."""

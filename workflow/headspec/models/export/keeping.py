@@ -12,9 +12,11 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 
 from headspec.errors import ModelError
-from headspec.models.attention.plain_weights import is_plain, not_finite
+from headspec.models.attention.plain_weights import not_finite
 from headspec.models.attention.probe_inputs import check_model
+from headspec.models.attention.projections import is_plain
 from headspec.models.export import structure
+from headspec.models.export.dequantised import packed, without_quantizer
 from headspec.models.export.slicing import remove_heads
 from headspec.progress import log
 
@@ -36,7 +38,7 @@ def save(
 
     `headspec.load` loads it; where the config's own head counts describe it, ``from_pretrained`` of
     transformers does, too, else a warning is logged. A model from quantised files, such as GGUF, is saved as
-    floats if its weights have been dequantised.
+    floats if its weights have been dequantised, else as transformers saves it.
 
     Parameters
     ----------
@@ -47,7 +49,8 @@ def save(
     Raises
     ------
     ModelError
-        Its weights are not those that its config describes, or it has adapters.
+        Its weights are not those that its config describes, or quantised in a form that is not saved, or it
+        has adapters.
     TypeError
         `model` is not a model of transformers.
 
@@ -61,14 +64,25 @@ def save(
     with torch.device("meta"):
         again = _class(type(model), model.config)(copy.deepcopy(model.config))
     described, found = _described(again), _described(model)
+    quantised = re.compile("|".join(rf"{re.escape(name)}(\.|$)" for name in packed(model)) or "$")
     for name in sorted(described.keys() | found.keys()):
+        if quantised.match(name):
+            continue
         got, expected = (each.get(name, "missing") for each in (found, described))
         if got != expected:
             model_type = model.config.model_type
             raise ModelError(
                 f"this {model_type} is not as its config says: '{name}' is {got}, expected {expected}"
             )
-    _without_quantizer(model).save_pretrained(folder)
+    whole = without_quantizer(model) if all(map(is_plain, model.parameters())) else model
+    quantizer: Any = getattr(whole, "hf_quantizer", None)
+    if quantizer is not None and not quantizer.is_serializable():
+        method = getattr(quantizer.quantization_config.quant_method, "value", "a method")
+        raise ModelError(
+            f"this {model.config.model_type} is quantised by {method}, which transformers does not save; "
+            "remove_heads(model, {}) returns a model of floats"
+        )
+    whole.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     if structure.of(model.config).get("modules"):
@@ -76,17 +90,6 @@ def save(
             "%s: headspec.load reads it, from_pretrained of transformers does not, because the config has no "
             "numbers for the heads that are left", folder,
         )  # fmt: skip
-
-
-def _without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model, marked as not quantised if its weights are floats, so that transformers saves it."""
-    quantizer = getattr(model, "hf_quantizer", None)
-    if quantizer is None or not all(map(is_plain, model.parameters())):
-        return model
-    plain = copy.copy(model)
-    plain.config = copy.copy(model.config)
-    quantizer.remove_quantization_config(plain)
-    return plain
 
 
 def _check_merged(model: PreTrainedModel) -> None:

@@ -23,6 +23,7 @@ from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.projections import Grouped, by_columns
 from headspec.models.attention.sites import Site
 from headspec.models.export import config_numbers, emptied, head_numbers, structure
+from headspec.models.export.dequantised import floats
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.export.structure import Change
 from headspec.models.gates import HeadGates
@@ -55,14 +56,16 @@ def remove_heads(
 
     Returns
     -------
-    smaller : a copy, which `headspec.save` writes. Its config says which heads are left: by its head counts,
-        where possible, so that ``from_pretrained`` loads it, else in an entry for `headspec.load`.
+    smaller : a copy, which `headspec.save` writes; of floats, also where linear layers of `model` are
+        quantised. Its config says which heads are left: by its head counts, where possible, so that
+        ``from_pretrained`` loads it, else in an entry for `headspec.load`.
 
     Raises
     ------
     ModelError
         A head cannot be computed without the others, the smaller model would compute something else, or
-        weights are quantised, not finite, or computed from others in each pass, as by torch's pruning.
+        weights are offloaded, not finite, quantised in other layers than linear ones, or computed from others
+        in each pass, as by torch's pruning.
     ValueError
         `heads` has another form, or names heads that the model does not have.
 
@@ -72,10 +75,11 @@ def remove_heads(
     """
     check_model(model)
     try:
-        check_plain(model)
+        plain = floats(model)
+        check_plain(plain)
     except ModelError as error:
         raise ModelError(f"heads of this {model.config.model_type} cannot be removed: {error}") from None
-    smaller = copy.deepcopy(model)
+    smaller = copy.deepcopy(model) if plain is model else plain
     gates = HeadGates(smaller, inputs)
     heads = head_arrays.mask(heads, gates.exists)
     with gates.closed(heads):

@@ -13,6 +13,7 @@ import torch
 from headspec.errors import ModelError
 from headspec.models.attention.gating import Receiver
 from headspec.models.attention.interface import evaluating, unfused
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.sites import Site
 from headspec.models.batching import Examples
 from headspec.models.devices import Device, require_finite
@@ -33,7 +34,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     the forward pass, if the model does not return its weights.
     """
     model: Any = gates.model
-    first = next(model.parameters()).device  # layers may be on several devices
+    first = device_of(model)  # layers may be on several devices
     own = [site for site in gates.sites if site.own]
 
     def take(site: Site, module: Any, args: tuple[Any, ...], output: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError
+from headspec.models.attention.placement import device_of
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Resuming:
     @property
     def contexts(self) -> dict[int, torch.Tensor]:
         """Context vectors of the last `record`, row: (batch, tokens, heads, size)."""
-        first = next(self.encoder.parameters()).device  # layers may be on several devices
+        first = device_of(self.encoder)  # layers may be on several devices
         return {layer: context.to(first) for layer, (context, _) in self._points.items()}
 
     def record(self, run: Callable[[], Result]) -> Result:
@@ -169,7 +170,7 @@ class Resuming:
 
     def _texts(self) -> torch.Tensor:
         """Return the states of the tokens, (tokens, hidden), of two texts, one of them padded."""
-        device = next(self.encoder.parameters()).device
+        device = device_of(self.encoder)
         ids = torch.arange(16, device=device).view(2, 8) % self.encoder.config.vocab_size
         attended = torch.ones_like(ids)
         attended[1, 5:] = 0
@@ -178,7 +179,7 @@ class Resuming:
 
     @torch.no_grad()
     def _check(self) -> None:
-        device, run = next(self.encoder.parameters()).device, self.checked
+        device, run = device_of(self.encoder), self.checked
         self.record(run)
         within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
         for layer in self._points:

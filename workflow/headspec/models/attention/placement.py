@@ -1,0 +1,69 @@
+"""Where a model computes, and which of its layers compute again in backward passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device that takes a model's inputs.
+
+    Accelerate says it where weights are offloaded; else it is that of the first weights.
+    """
+    for module in model.modules():
+        device = getattr(vars(module).get("_hf_hook"), "execution_device", None)
+        if device is not None:
+            return torch.device(device)
+    return next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
+
+
+def processes(model: nn.Module) -> int:
+    """Return the number of processes that a model's heads are divided over; 1 with FSDP2 or without any."""
+    return getattr(model, "_tp_size", None) or 1
+
+
+@contextmanager
+def checkpointing(model: nn.Module) -> Iterator[None]:
+    """Keep the activations of layers as a model that is evaluated says, as if it were trained.
+
+    Layers with `gradient_checkpointing` compute again in backward passes, without dropout.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer  # slow to import
+
+    layers: list[Any] = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, GradientCheckpointingLayer)
+        and layer.gradient_checkpointing
+        and not layer.training
+    ]
+    usual = {layer: vars(layer).get("_gradient_checkpointing_func") for layer in layers}
+    try:
+        for layer in layers:
+            layer._gradient_checkpointing_func, layer.training = _evaluated(layer), True
+        yield
+    finally:
+        for layer, function in usual.items():
+            layer._gradient_checkpointing_func, layer.training = function, False
+
+
+def _evaluated(layer: nn.Module) -> Callable[..., Any]:
+    """Return what runs a layer as a checkpoint, evaluated inside."""
+
+    def run(forward: Callable[..., Any], *args: Any) -> Any:
+        def inside(*args: Any) -> Any:
+            before, layer.training = layer.training, False
+            try:
+                return forward(*args)
+            finally:
+                layer.training = before
+
+        return checkpoint(inside, *args, use_reentrant=False)
+
+    return run

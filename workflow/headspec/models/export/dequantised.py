@@ -1,0 +1,68 @@
+"""Models of floats in place of quantised ones."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from headspec.errors import ModelError
+from headspec.models.attention.projections import is_packed
+from headspec.progress import log
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def packed(model: nn.Module) -> dict[str, nn.Module]:
+    """Return the outermost linear layers with quantised weights, by name."""
+    found: dict[str, nn.Module] = {}
+    for name, module in model.named_modules():
+        if is_packed(module) and not any(name.startswith(f"{outer}.") for outer in found):
+            found[name] = module
+    return found
+
+
+def floats(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a model itself, or a copy that has floats in place of packed weights.
+
+    Raises ModelError if a layer does not say its sizes.
+    """
+    layers = packed(model)
+    if not layers:
+        return model
+    memo: dict[int, Any] = {id(layer): _plain(name, layer, model.dtype) for name, layer in layers.items()}
+    quantizer = getattr(model, "hf_quantizer", None)
+    memo |= {id(quantizer): quantizer}
+    plain = copy.deepcopy(model, memo)
+    log.warning("%d layers are quantised; their weights are copied as %s", len(layers), model.dtype)
+    return without_quantizer(plain)
+
+
+def without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a model, of the same weights, as one that was never quantised."""
+    quantizer: Any = getattr(model, "hf_quantizer", None)
+    if quantizer is None:
+        return model
+    plain = copy.copy(model)
+    plain.config = copy.deepcopy(model.config)
+    quantizer.remove_quantization_config(plain)
+    return plain
+
+
+@torch.no_grad()
+def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
+    """Return a layer of floats that computes the same: its weights are the answers to unit vectors."""
+    inputs, outputs = getattr(layer, "in_features", None), getattr(layer, "out_features", None)
+    if not (isinstance(inputs, int) and isinstance(outputs, int)):
+        raise ModelError(f"'{name}' is quantised ({type(layer).__name__}) and does not say its sizes")
+    bias, device = getattr(layer, "bias", None), layer.weight.device
+    units = torch.eye(inputs, dtype=dtype, device=device)
+    answers = layer(units) - layer(torch.zeros_like(units[:1]))
+    linear = nn.Linear(inputs, outputs, bias=bias is not None, device=device, dtype=dtype)
+    linear.weight.copy_(answers.T)
+    if bias is not None:
+        linear.bias.copy_(bias)
+    return linear.requires_grad_(False).train(layer.training)
