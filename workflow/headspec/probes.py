@@ -35,19 +35,21 @@ PROBED = Schema(
     {"fold": INT, "direction": TEXT, "layer": INT, "head": INT, "label": TEXT, "right": INT, "n": INT,
      "control": pa.list_(INT), "n_control": pa.list_(INT)},
     keys=5,
+    paths=(
+        "{run}/probes/{task}.parquet",
+        "probes/{model}/{task}.parquet",
+        "probes/{model}/seed{seed}/{task}.parquet",
+    ),
+    about={
+        "fold": "twentieth of the validation sentences, the same for all runs",
+        "direction": "of attention, `to` the unit's second words or `from` them; null for head outputs",
+        "label": "label of the units",
+        "right": "units that the head gets right",
+        "control": "of outputs, units that the probe gets right under each of ten random labellings; of "
+            "attention, by the best fixed offset",
+        "n_control": "units with this label under each",
+    },
 )  # fmt: skip
-"""Table `probed`: a row for each fold, direction, head and label.
-runs/{model}/{mixture}/{method}/seed{seed}/probes/{task}.parquet, probes/{model}/{task}.parquet,
-probes/{model}/seed{seed}/{task}.parquet
-
-fold: twentieth of the validation sentences, the same for all runs
-direction: of attention, `to` the unit's second words or `from` them; null for head outputs
-label: label of the units
-right: units that the head gets right
-control: of outputs, units that the probe gets right under each of ten random labellings; of attention, by the
-    best fixed offset
-n_control: units with this label under each
-"""
 #: number of random labellings of a task's words
 LABELLINGS = 10
 

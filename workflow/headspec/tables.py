@@ -8,7 +8,7 @@ import functools
 import json
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,22 @@ PROBABILITIES, PROBABILITY_LIST = "probabilities", pa.list_(pa.float32())
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a frame and their types; the first `keys` columns identify and sort the rows."""
+    """Columns of a frame and their types; the first `keys` columns identify and sort the rows.
+
+    The rest is for the reference (`headspec.pipeline.outputs`):
+
+    Attributes
+    ----------
+    row : what a row is of, if the names of the key columns do not say it
+    paths : in the folder of results, with `{run}` for that of a run; by default ``tables/<name>.parquet``
+    about : meanings of columns, if not those of other tables
+    """
 
     columns: dict[str, pa.DataType]
     keys: int
+    row: str = ""
+    paths: tuple[str, ...] = ()
+    about: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_heads(self) -> bool:

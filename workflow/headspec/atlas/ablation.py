@@ -27,12 +27,11 @@ ABLATED = Schema(
     {"task": TEXT, "measure": TEXT, "layer": INT, "head": INT, "example": INT, "label": FLOAT,
      "prediction": FLOAT},
     keys=5,
+    paths=("{run}/atlas/ablated.parquet",),
+    about={
+        "measure": "`ablation` or `mean_ablation`; null, as layer and head, with none closed",
+    },
 )  # fmt: skip
-"""Table `ablated`: a row for each measure, head and example.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablated.parquet
-
-measure: `ablation` or `mean_ablation`; null, as layer and head, with none closed
-"""
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ATTENDED = Schema(
-    {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)}, keys=3
+    {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)},
+    keys=3,
+    paths=(
+        "{run}/atlas/attended.parquet",
+        "{run}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/attended.parquet",
+    ),
+    about={
+        "tokens": "for each token the offset of the one that it attends to most",
+        "words": "the same for words; null for target texts",
+    },
 )
-"""Table `attended`: a row for each sentence and head.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/attended.parquet
-
-tokens: for each token the offset of the one that it attends to most
-words: the same for words; null for target texts
-"""
 
 
 def attended(

@@ -30,12 +30,11 @@ CUMULATIVE = Schema(
     {"ranking": TEXT, "pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "task": TEXT,
      "example": INT, "label": FLOAT, "prediction": FLOAT},
     keys=7,
+    paths=("{run}/atlas/cumulative.parquet",),
+    about={
+        "pruned_for": "task whose examples order the heads; null if all tasks share the order",
+    },
 )  # fmt: skip
-"""Table `cumulative`: a row for each ranking, fraction and example.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/cumulative.parquet
-
-pruned_for: task whose examples order the heads; null if all tasks share the order
-"""
 
 
 @dataclass(frozen=True)

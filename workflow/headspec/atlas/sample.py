@@ -9,15 +9,13 @@ from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 HEAD_FOLDS = Schema(
-    {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
+    {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT},
+    keys=5,
+    paths=("{run}/atlas/attention.parquet", "{run}/atlas/relevance.parquet", "{run}/atlas/ablation.parquet"),
+    about={
+        "fold": "twentieth of the examples, the same for all measures and runs",
+    },
 )
-"""Table `head_folds`: a row for each task, measure, fold and head.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/attention.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/relevance.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablation.parquet
-
-fold: twentieth of the examples, the same for all measures and runs
-"""
 FOLDS = 20
 
 

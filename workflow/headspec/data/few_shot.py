@@ -18,12 +18,15 @@ from headspec.tasks.parts import Classes, type_of
 if TYPE_CHECKING:
     from headspec.config.study import Study
 
-DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
-"""Table `draws`: a row for each example of a draw.
-transfer/{task}.parquet
-
-place: place in the draw: the first m are its sample of m
-"""
+DRAWS = Schema(
+    {"draw": INT, "place": INT, "example": INT},
+    keys=2,
+    row="example of a draw",
+    paths=("transfer/{task}.parquet",),
+    about={
+        "place": "place in the draw: the first m are its sample of m",
+    },
+)
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:

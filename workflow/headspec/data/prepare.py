@@ -39,16 +39,24 @@ def interleaved(labels: pd.Series, order: np.ndarray) -> np.ndarray:
     return order[np.argsort(place.to_numpy(), kind="stable")]
 
 
-DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
-"""Table `data`: a row for each example.
-data/{task}/train.parquet, data/{task}/validation.parquet, data/{task}/further/{split}.parquet
-
-label: name of the class, or the score; of answer pairs the right and the wrong answer, as JSON
-"""
-UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
-"""Table `unlabelled`: a row for each example of a test set.
-data/{task}/test/{file}.parquet
-"""
+DATA = Schema(
+    {"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT},
+    keys=1,
+    paths=(
+        "data/{task}/train.parquet",
+        "data/{task}/validation.parquet",
+        "data/{task}/further/{split}.parquet",
+    ),
+    about={
+        "label": "name of the class, or the score; of answer pairs the right and the wrong answer, as JSON",
+    },
+)
+UNLABELLED = Schema(
+    {"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT},
+    keys=1,
+    row="example of a test set",
+    paths=("data/{task}/test/{file}.parquet",),
+)
 
 HELD_OUT = 0.1  # fraction of the training split held out if there is no validation split
 PAIR_CLASSES = ["different", "same"]

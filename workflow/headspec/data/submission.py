@@ -21,12 +21,15 @@ from headspec.provenance.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, record_text
 from headspec.tasks.parts import type_of
 
-SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
-"""Table `submission`: a row for each example of a test set.
-runs/{model}/{mixture}/{method}/seed{seed}/submission.parquet
-
-file: prediction file
-"""
+SUBMISSION = Schema(
+    {"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT},
+    keys=2,
+    row="example of a test set",
+    paths=("{run}/submission.parquet",),
+    about={
+        "file": "prediction file",
+    },
+)
 
 LOWEST, HIGHEST = 0, 5  # scores of STS-B
 ARCHIVE = "submission.zip"

@@ -99,15 +99,13 @@ def _derivatives(gates: HeadGates, losses: Losses, values: torch.Tensor) -> torc
 IMPORTANCE = Schema(
     {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT, "fisher": FLOAT},
     keys=4,
+    paths=("{run}/importance.parquet", "{run}/branch/{delta}/importance.parquet"),
+    about={
+        "fold": "tenth of the distinct samples, with those that repeat them; importance is the mean over "
+        "folds, weighted by n",
+        "fisher": "mean squared derivative: diagonal empirical Fisher information",
+    },
 )
-"""Table `importance`: a row for each task, fold and head.
-runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
-
-fold: tenth of the distinct samples, with those that repeat them; importance is the mean over folds, weighted
-    by n
-fisher: mean squared derivative: diagonal empirical Fisher information
-"""
 
 FOLDS = 10
 

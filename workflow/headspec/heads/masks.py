@@ -95,13 +95,12 @@ LISTED = Schema(
     {"heads": TEXT, "pruned": TEXT, "draw": INT, "n_pruned": INT, "task": TEXT, "example": INT,
      "label": FLOAT, "prediction": FLOAT},
     keys=6,
+    paths=("{run}/listed.parquet",),
+    about={
+        "heads": "name of the list in `models.<name>.heads`",
+        "pruned": "`none`, `listed`, `shared` or `random` heads, as in [`head_lists`](#head_lists)",
+    },
 )  # fmt: skip
-"""Table `listed`: a row for each heads, pruned, draw, task and example.
-runs/{model}/{mixture}/{method}/seed{seed}/listed.parquet
-
-heads: name of the list in `models.<name>.heads`
-pruned: `none`, `listed`, `shared` or `random` heads, as in [`head_lists`](#head_lists)
-"""
 
 
 def listed_heads_mask(

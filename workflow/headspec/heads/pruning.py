@@ -20,29 +20,27 @@ PRUNING = Schema(
     {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
      "metric": TEXT, "value": FLOAT, "n": INT},
     keys=7,
+    paths=("{run}/pruning.parquet",),
+    about={
+        "pruned_for": "whose heads are pruned: a task, `none`, `random` or `random_by_layer`",
+    },
 )  # fmt: skip
-"""Table `pruning`: a row for each pruned_for, order, fraction, draw, task and metric.
-runs/{model}/{mixture}/{method}/seed{seed}/pruning.parquet
-
-pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer`
-"""
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
      "prediction": FLOAT, PROBABILITIES: PROBABILITY_LIST},
     keys=4,
+    paths=("{run}/predictions.parquet",),
+    about={
+        "pruned_for": "task whose top heads are pruned, or `none`",
+        "probabilities": "of the classes, by index; null without classes and with `pruning.probabilities: "
+            "false`; read by `tables.read(path, probabilities=True)`",
+    },
 )  # fmt: skip
-"""Table `predictions`: a row for each pruned_for, fraction, task and example.
-runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
-
-pruned_for: task whose top heads are pruned, or `none`
-probabilities: of the classes, by index; null without classes and with `pruning.probabilities: false`; read by
-    `tables.read(path, probabilities=True)`
-"""
-EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
-"""Table `evaluation`: a row for each task and example.
-runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/evaluation.parquet
-"""
+EVALUATION = Schema(
+    {"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT},
+    keys=2,
+    paths=("{run}/evaluation.parquet", "{run}/gates/{pruning_method}/{scope}/{kept}/evaluation.parquet"),
+)
 
 
 class MaskedPredictions(NamedTuple):

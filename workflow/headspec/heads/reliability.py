@@ -21,17 +21,16 @@ RELIABILITY = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "against": TEXT,
      "seed_a": INT, "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
     keys=8,
+    about={
+        "kind": "what is compared: `split_half` (first and last folds), `seeds`, `tasks` of a run, or "
+            "`methods`",
+        "against": "the other task or method; else null",
+        "seed_a": "seed of the run",
+        "seed_b": "the other seed, of the other method with `methods`; else null",
+        "spearman": "rank correlation over heads",
+        "top_overlap": "Jaccard index of the top heads; null where there are none",
+    },
 )  # fmt: skip
-"""Table `reliability`: a row for each mixture, method, task, kind, against, seed_a and seed_b.
-tables/reliability.parquet
-
-kind: what is compared: `split_half` (first and last folds), `seeds`, `tasks` of a run, or `methods`
-against: the other task or method; else null
-seed_a: seed of the run
-seed_b: the other seed, of the other method with `methods`; else null
-spearman: rank correlation over heads
-top_overlap: Jaccard index of the top heads; null where there are none
-"""
 
 
 def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,21 +78,26 @@ def following(ids: Callable[[str], list[int]], prompt: str, answer: str) -> list
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
     keys=1,
+    paths=(
+        "tokens/{model}/{task}/train.parquet",
+        "tokens/{model}/{task}/validation.parquet",
+        "tokens/{model}/{task}/further/{split}.parquet",
+        "tokens/{model}/{task}/test/{file}.parquet",
+        "tokens/{model}/sentences.parquet",
+        "tokens/{model}/stimuli.parquet",
+        "prompts/{model}/{task}/seed{seed}/train.parquet",
+        "prompts/{model}/{task}/seed{seed}/validation.parquet",
+    ),
+    about={
+        "input_ids": "tokens, not padded",
+        "token_type_ids": "text of a pair that each token is of; null without token types",
+    },
 )
-"""Table `tokens`: a row for each example.
-tokens/{model}/{task}/train.parquet, tokens/{model}/{task}/validation.parquet,
-tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}.parquet,
-tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
-prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
-
-input_ids: tokens, not padded
-token_type_ids: text of a pair that each token is of; null without token types
-"""
 
 
-def schema(columns: Mapping[str, pa.DataType]) -> Schema:
+def schema(columns: Schema) -> Schema:
     """Return `TOKENS` with the additional `columns` of a kind of task."""
-    return Schema({**TOKENS.columns, **columns}, TOKENS.keys)
+    return Schema(TOKENS.columns | columns.columns, TOKENS.keys)
 
 
 def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-VOCABULARY = Schema({"token": INT, "piece": TEXT, "score": FLOAT}, keys=1)
-"""Table `vocabulary`: a row for each token of a [described model](translation.md#a-translator-of-your-own).
-vocabulary/{model}.parquet
-
-token: its number
-piece: its letters, with \u2581 for a space; special tokens and languages first
-score: log-probability in the training texts; 0 of special tokens and languages
-"""
+VOCABULARY = Schema(
+    {"token": INT, "piece": TEXT, "score": FLOAT},
+    keys=1,
+    row="token of a [described model](translation.md#a-translator-of-your-own)",
+    paths=("vocabulary/{model}.parquet",),
+    about={
+        "token": "its number",
+        "piece": "its letters, with ▁ for a space; special tokens and languages first",
+        "score": "log-probability in the training texts; 0 of special tokens and languages",
+    },
+)
 #: SentencePiece's messages, with the bound, for a size that does not fit the texts
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"set it to a value <= (\d+)")

@@ -14,29 +14,34 @@ from scipy.special import stdtrit
 from headspec.similarity.measures import PAIR
 from headspec.tables import FLOAT, TEXT, Schema
 
-PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
-"""Table `parameters`: a row for each pair of tasks.
-similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
-"""
-SEED_AFFINITY = Schema({"measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT}, keys=3)
-"""Table `seed_affinity`: a row for each measure, source and target.
-similarity/{model}/seed{seed}/lookahead.parquet, similarity/{model}/seed{seed}/lookahead-single.parquet,
-similarity/{model}/seed{seed}/grad-tag.parquet
-
-measure: `lookahead`, `lookahead-single` or `grad-tag`
-affinity: share of the target's loss that the source removes; below 0 if it adds
-"""
+PARAMETERS = Schema(
+    {"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT},
+    keys=3,
+    row="pair of tasks",
+    paths=("similarity/{model}/seed{seed}/fisher.parquet", "similarity/{model}/seed{seed}/gradient.parquet"),
+)
+SEED_AFFINITY = Schema(
+    {"measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT},
+    keys=3,
+    paths=(
+        "similarity/{model}/seed{seed}/lookahead.parquet",
+        "similarity/{model}/seed{seed}/lookahead-single.parquet",
+        "similarity/{model}/seed{seed}/grad-tag.parquet",
+    ),
+    about={
+        "measure": "`lookahead`, `lookahead-single` or `grad-tag`",
+        "affinity": "share of the target's loss that the source removes; below 0 if it adds",
+    },
+)
 AFFINITY = Schema(
     {"model": TEXT, "measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT,
      "between_seeds": FLOAT},
     keys=4,
+    about={
+        "measure": "`lookahead`, `lookahead-single` or `grad-tag`",
+        "affinity": "the same, mean over seeds",
+    },
 )  # fmt: skip
-"""Table `affinity`: a row for each model, measure, source and target.
-tables/affinity.parquet
-
-measure: `lookahead`, `lookahead-single` or `grad-tag`
-affinity: the same, mean over seeds
-"""
 
 
 def seed_table(
@@ -75,12 +80,11 @@ SIMILARITY = Schema(
     {"model": TEXT, "measure": TEXT, "task_a": TEXT, "task_b": TEXT, "subject": TEXT, "similarity": FLOAT,
      "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
     keys=5,
+    about={
+        "subject": "of `cnm`; null for the mean over subjects, the only row with an interval, and for other "
+            "measures",
+    },
 )  # fmt: skip
-"""Table `similarity`: a row for each model, measure, task_a, task_b and subject.
-tables/similarity.parquet
-
-subject: of `cnm`; null for the mean over subjects, the only row with an interval, and for other measures
-"""
 
 
 def combined(

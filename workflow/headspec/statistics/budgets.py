@@ -65,17 +65,16 @@ BUDGETS = Schema(
     | TESTED
     | {"unpruned_at_chance": FLAG},
     keys=10,
+    about={
+        "against": "`importance` with the same number of heads, or `whole`; for `dynamic` also `static`, "
+            "each with its own number where fraction is null; null for `whole`",
+        "heads": "number of heads kept, mean over seeds and tasks",
+        "open_heads": "expected number of heads that learnt gates leave open; null without a target",
+        "missed": "share of the sets of gates that [missed](gates.md#results) their target by over 5 % of "
+            "the heads",
+        "value": "mean over seeds",
+    },
 )  # fmt: skip
-"""Table `budgets`: a row for each mixture, way, fraction, penalty, task, metric and against.
-tables/budgets.parquet
-
-against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
-    own number where fraction is null; null for `whole`
-heads: number of heads kept, mean over seeds and tasks
-open_heads: expected number of heads that learnt gates leave open; null without a target
-missed: share of the sets of gates that [missed](gates.md#results) their target by over 5 % of the heads
-value: mean over seeds
-"""
 
 Floats = NDArray[np.float64]
 Kept = tuple[str, float | None, float | None]  # pruning method, fraction, penalty

@@ -148,21 +148,21 @@ CORRELATION = Schema(
      "slope": FLOAT, "intercept": FLOAT, "p_mantel": FLOAT, "p_mantel_spearman": FLOAT, "partial_r": FLOAT,
      "p_partial": FLOAT, "permutations": INT, "exact": FLAG},
     keys=2,
+    about={
+        "model": "name of the model, or `pooled`: all, each standardised on its own",
+        "n_pairs": "pairs of tasks with both values, none [unpruned at chance](statistics.md#at-chance)",
+        "pearson_r": "correlation of a pair's mean D with its similarity",
+        "spearman_r": "the same of ranks",
+        "slope": "least squares, D on similarity",
+        "intercept": "least squares, D on similarity",
+        "p_mantel": "their Mantel tests",
+        "p_mantel_spearman": "their Mantel tests",
+        "partial_r": "correlation with the input paradigm held constant",
+        "p_partial": "its Mantel test, by double semi-partialling",
+        "permutations": "renamings of the tasks tried",
+        "exact": "whether these are all",
+    },
 )  # fmt: skip
-"""Table `correlation`: a row for each model and measure.
-tables/correlation.parquet
-
-model: name of the model, or `pooled`: all, each standardised on its own
-n_pairs: pairs of tasks with both values, none [unpruned at chance](statistics.md#at-chance)
-pearson_r: correlation of a pair's mean D with its similarity
-spearman_r: the same of ranks
-slope, intercept: least squares, D on similarity
-p_mantel, p_mantel_spearman: their Mantel tests
-partial_r: correlation with the input paradigm held constant
-p_partial: its Mantel test, by double semi-partialling
-permutations: renamings of the tasks tried
-exact: whether these are all
-"""
 
 #: permutation test: its columns in the table 'correlation', r and p
 TESTS = {

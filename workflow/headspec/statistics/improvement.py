@@ -33,9 +33,6 @@ IAT = Schema(
      "unpruned_at_chance": FLAG},
     keys=7,
 )  # fmt: skip
-"""Table `iat`: a row for each run, task and metric.
-tables/iat.parquet
-"""
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
@@ -44,16 +41,14 @@ IMPROVEMENT = Schema(
     | {"sd_seeds": FLOAT, "sd_examples": FLOAT, "sd_both": FLOAT, "rate_share": FLOAT,
        "unpruned_at_chance": FLAG},
     keys=5,
+    about={
+        "against": "method compared with; null for plain training",
+        "p_seeds_holm": "`p_seeds` [corrected](statistics.md#p_value) over the study",
+        "sd_seeds": "standard deviation of the difference between seeds, with infinitely many examples",
+        "sd_examples": "the same between sets of as many examples",
+        "sd_both": "the same of the interaction of seed and examples",
+    },
 )  # fmt: skip
-"""Table `improvement`: a row for each mixture, method, task and metric.
-tables/improvement.parquet
-
-against: method compared with; null for plain training
-p_seeds_holm: `p_seeds` [corrected](statistics.md#p_value) over the study
-sd_seeds: standard deviation of the difference between seeds, with infinitely many examples
-sd_examples: the same between sets of as many examples
-sd_both: the same of the interaction of seed and examples
-"""
 
 Floats = NDArray[np.float64]
 
@@ -204,14 +199,12 @@ SPECIALIZATION = Schema(
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG,
      "unpruned_at_chance": FLAG, "below_chance": FLAG},
     keys=3,
+    about={
+        "before": "D after plain training",
+        "after": "D after IAT",
+        "difference": "after minus before",
+    },
 )  # fmt: skip
-"""Table `specialization`: a row for each mixture and task.
-tables/specialization.parquet
-
-before: D after plain training
-after: D after IAT
-difference: after minus before
-"""
 
 
 def specialization(

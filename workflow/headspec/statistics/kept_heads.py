@@ -35,22 +35,19 @@ OVERLAP = Schema(
     | {"what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT, "jaccard_by_layer": FLOAT,
        "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=11,
+    about={
+        "mixture": "null for tasks trained alone, which are compared over mixtures",
+        "what": "`seeds` or `tasks`, whose kept heads are compared",
+        "within": "of `seeds` the task (`all` for a shared set), of `tasks` the seed",
+        "a": "the two seeds or tasks, or `mean`",
+        "b": "the two seeds or tasks, or `mean`",
+        "jaccard": "Jaccard index of the kept heads; null where neither keeps any, which does not count in "
+            "the mean",
+        "jaccard_by_layer": "its mean with heads permuted within layers",
+        "correlation": "of the gates, or of what is kept where none learn",
+        "correlation_by_layer": "its mean with heads permuted",
+    },
 )  # fmt: skip
-"""Table `gates`: a row for each run, way, scope, fraction, penalty, task, step, layer and head.
-tables/gates.parquet
-
-Table `overlap`: a row for each mixture, way, fraction, what, within, a and b.
-tables/overlap.parquet
-
-mixture: null for tasks trained alone, which are compared over mixtures
-what: `seeds` or `tasks`, whose kept heads are compared
-within: of `seeds` the task (`all` for a shared set), of `tasks` the seed
-a, b: the two seeds or tasks, or `mean`
-jaccard: Jaccard index of the kept heads; null where neither keeps any, which does not count in the mean
-jaccard_by_layer: its mean with heads permuted within layers
-correlation: of the gates, or of what is kept where none learn
-correlation_by_layer: its mean with heads permuted
-"""
 
 #: scope: its earlier name, which seeds the draws, so that these do not change
 DRAWN_AS = {"shared": "shared", "per_task": "own"}
@@ -198,29 +195,25 @@ def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.fl
 KEPT_LAYERS = Schema(
     SET_KEYS | {"layer": INT, "n_seeds": INT, "kept": FLOAT, "kept_least": INT, "kept_most": INT},
     keys=9,
+    about={
+        "kept": "heads of the layer that are kept, mean over seeds",
+    },
 )  # fmt: skip
-"""Table `kept_layers`: a row for each mixture, way, fraction, penalty, task and layer.
-tables/kept_layers.parquet
-
-kept: heads of the layer that are kept, mean over seeds
-"""
 
 KEPT_KINDS = Schema(
     SET_KEYS
     | {"kind": TEXT, "against": TEXT, "n_seeds": INT, "heads": FLOAT, "share": FLOAT, "share_low": FLOAT,
        "share_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT, "depth_high": FLOAT},
     keys=10,
+    about={
+        "kind": "kind of attention whose heads can close",
+        "against": "null, or a kind whose values are subtracted in every seed",
+        "heads": "number of heads of these kinds that are kept, mean over seeds",
+        "share": "share of the kind's heads that is kept, mean over seeds; no interval from one or two "
+            "seeds, or where seeds do not differ",
+        "depth": "mean layer of the kept heads minus that of all, mean over seeds; null if a seed keeps none",
+    },
 )  # fmt: skip
-"""Table `kept_kinds`: a row for each mixture, way, fraction, penalty, task, kind and against.
-tables/kept_kinds.parquet
-
-kind: kind of attention whose heads can close
-against: null, or a kind whose values are subtracted in every seed
-heads: number of heads of these kinds that are kept, mean over seeds
-share: share of the kind's heads that is kept, mean over seeds; no interval from one or two seeds, or where
-    seeds do not differ
-depth: mean layer of the kept heads minus that of all, mean over seeds; null if a seed keeps none
-"""
 
 
 def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:

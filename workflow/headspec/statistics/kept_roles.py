@@ -19,6 +19,11 @@ KEPT_ROLES = Schema(
      "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
      "role_after": TEXT},
     keys=11,
+    about={
+        "role": "in the trained run, before any head is closed",
+        "role_after": "after the further training, `none` if closed; null for methods not in "
+            "`gates.keep_models`",
+    },
 )  # fmt: skip
 ROLE_COUNTS = Schema(
     SET_KEYS
@@ -28,23 +33,15 @@ ROLE_COUNTS = Schema(
         FLOAT,
     ),
     keys=9,
+    about={
+        "heads": "number of heads kept, without cross-attention, mean over seeds",
+        "before": "heads with the role in the trained run",
+        "kept": "how many of them are kept",
+        "kept_by_layer": "how many by chance within layers",
+        "after": "heads with the role after the further training; null as `role_after`",
+        "moved": "how many of them lacked it before",
+    },
 )  # fmt: skip
-"""Table `kept_roles`: a row for each run, way, fraction, penalty, task, layer and head.
-tables/kept_roles.parquet
-
-role: in the trained run, before any head is closed
-role_after: after the further training, `none` if closed; null for methods not in `gates.keep_models`
-
-Table `role_counts`: a row for each mixture, way, fraction, penalty, task and role.
-tables/role_counts.parquet
-
-heads: number of heads kept, without cross-attention, mean over seeds
-before: heads with the role in the trained run
-kept: how many of them are kept
-kept_by_layer: how many by chance within layers
-after: heads with the role after the further training; null as `role_after`
-moved: how many of them lacked it before
-"""
 
 #: enough for Holm's correction over about a hundred tests
 PERMUTATIONS = 20_000

@@ -34,34 +34,30 @@ PROBES = Schema(
      "accuracy": FLOAT, "accuracy_low": FLOAT, "accuracy_high": FLOAT, "control": FLOAT, "selectivity": FLOAT,
      "selectivity_low": FLOAT, "selectivity_high": FLOAT, "n": INT, "n_seeds": INT},
     keys=6,
+    about={
+        "mixture": "`none` for the encoder before training",
+        "method": "of training; `pretrained`; or `random`, weights that each seed draws",
+        "label": "null for all, of which `best` takes for each label its own head",
+        "heads": "`best` on the other half of the sentences, or `mean` of all",
+        "accuracy": "share of units that the heads get right, mean over seeds",
+        "control": "accuracy of the [control](words.md#probes), mean over random labellings; null if a "
+            "label has no units in any",
+        "selectivity": "accuracy minus control",
+    },
 )  # fmt: skip
-"""Table `probes`: a row for each model, task, mixture, method, label and heads.
-tables/probes.parquet
-
-mixture: `none` for the encoder before training
-method: of training; `pretrained`; or `random`, weights that each seed draws
-label: null for all, of which `best` takes for each label its own head
-heads: `best` on the other half of the sentences, or `mean` of all
-accuracy: share of units that the heads get right, mean over seeds
-control: accuracy of the [control](words.md#probes), mean over random labellings; null if a label has no units
-    in any
-selectivity: accuracy minus control
-"""
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
      "method": TEXT, "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT}
     | TESTED
     | {"n": INT, "n_seeds": INT},
     keys=7,
+    about={
+        "label": "null for all, of which `best` takes for each label its own head",
+        "heads": "`best` before training on the other half of the sentences, or `mean`",
+        "before": "`pretrained`, `random`, `single`, or `tuned` on the same mixture",
+        "change": "accuracy minus `before`, mean over seeds",
+    },
 )  # fmt: skip
-"""Table `probe_changes`: a row for each model, task, label, heads, before, mixture and method.
-tables/probe_changes.parquet
-
-label: null for all, of which `best` takes for each label its own head
-heads: `best` before training on the other half of the sentences, or `mean`
-before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
-change: accuracy minus `before`, mean over seeds
-"""
 #: number of random signs of folds in a test: minimum, per row of its family, and maximum
 FLIPS = 2**14, 200, 2**18
 #: which heads: the best for each label, or all of them

@@ -16,29 +16,25 @@ TRANSFER = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
      "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
     keys=9,
+    about={
+        "mixture": "what the encoder learnt; `none`: `pretrained`",
+        "method": "whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control",
+    },
 )  # fmt: skip
-"""Table `transfer`: a row for each run, task, tuning, samples, draw and metric.
-tables/transfer.parquet
-
-mixture: what the encoder learnt; `none`: `pretrained`
-method: whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control
-"""
 TRANSFER_SUMMARY = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
      "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
      "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
+    about={
+        "method": "whose encoder, as in `transfer`",
+        "source": "what the encoder learnt: the mixture, one of its tasks, their `mean`, or `none`",
+        "n_draws": "number of draws",
+        "difference": "value minus `tuned`, paired by seed and draw",
+        "ci_over": "of both intervals",
+    },
 )  # fmt: skip
-"""Table `transfer_summary`: a row for each task, mixture, method, source, tuning, samples and metric.
-tables/transfer_summary.parquet
-
-method: whose encoder, as in `transfer`
-source: what the encoder learnt: the mixture, one of its tasks, their `mean`, or `none`
-n_draws: number of draws
-difference: value minus `tuned`, paired by seed and draw
-ci_over: of both intervals
-"""
 
 
 def transfer_scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:

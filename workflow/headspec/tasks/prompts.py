@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pandas as pd
 import pyarrow as pa
 
-from headspec.tables import INT
+from headspec.tables import INT, Schema
 from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from headspec.tasks.kinds.texts.wording import Wording
 
 
-COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
-"""Columns of the table `tokens`:
-
-words: in prompts with a mask, 0 there and -1 elsewhere; else null
-continuations: in prompts, tokens of the answers that are scored; in pairs, of the right and the wrong text
-    after their common beginning; null where an answer is the next token
-"""
+COLUMNS = Schema(
+    {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))},
+    keys=0,
+    about={
+        "words": "in prompts with a mask, 0 there and -1 elsewhere; else null",
+        "continuations": "in prompts, tokens of the answers that are scored; in pairs, of the right and the "
+        "wrong text after their common beginning; null where an answer is the next token",
+    },
+)
 
 
 class Prompt(NamedTuple):

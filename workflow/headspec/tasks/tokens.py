@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
-import pyarrow as pa
 
+from headspec.tables import Schema
 from headspec.tasks.parts import Classes, load_part, type_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Encoding:
     If `writes`, the model writes texts, for which it needs its tokenizer.
     """
 
-    columns: Mapping[str, pa.DataType] = {}
+    columns = Schema({}, keys=0)
     writes = False
 
     def encode(

@@ -24,12 +24,11 @@ GATES_OF_RUN = Schema(
     {"task": TEXT, "step": INT, "layer": INT, "head": INT, "score": FLOAT, "open_probability": FLOAT,
      "gate": FLOAT, "kept": FLAG},
     keys=4,
+    paths=("{run}/gates/{pruning_method}/{scope}/{kept}/gates.parquet",),
+    about={
+        "score": "what is learnt; the largest are kept first; null where no gates learn",
+    },
 )  # fmt: skip
-"""Table `gates_of_run`: a row for each task, step, layer and head.
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/gates.parquet
-
-score: what is learnt; the largest are kept first; null where no gates learn
-"""
 #: number of times that gates are recorded while they learn
 RECORDS = 20
 

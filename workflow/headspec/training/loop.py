@@ -31,16 +31,15 @@ TRAINING = Schema(
     {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,
      "examples_per_second": FLOAT, "memory_mb": FLOAT},
     keys=1,
+    paths=("{run}/training.parquet",),
+    about={
+        "epoch": "pass over the training examples",
+        "loss": "mean loss of the batch",
+        "learning_rate": "of the step",
+        "examples_per_second": "speed at that time; empty for steps of the run that IAT continues",
+        "memory_mb": "peak so far, of the GPU or the process; empty for these steps, too",
+    },
 )  # fmt: skip
-"""Table `training`: a row for each step.
-runs/{model}/{mixture}/{method}/seed{seed}/training.parquet
-
-epoch: pass over the training examples
-loss: mean loss of the batch
-learning_rate: of the step
-examples_per_second: speed at that time; empty for steps of the run that IAT continues
-memory_mb: peak so far, of the GPU or the process; empty for these steps, too
-"""
 #: number of columns before those that are measured, and so differ between equal runs
 MEASURED = 5
 

@@ -30,11 +30,10 @@ from headspec.training.updates import Updates, backward
 Floats = NDArray[np.float64]
 
 TRANSFERRED = Schema(
-    {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
+    {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+    keys=4,
+    paths=("{run}/transfer/{task}.parquet",),
 )
-"""Table `transferred`: a row for each tuning, samples, draw and metric.
-runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
-"""
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,14 @@ from headspec.tables import INT, TEXT, Schema
 if TYPE_CHECKING:
     from headspec.config.study import Study
 
-SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
-"""Table `sentences`: a row for each example.
-similarity/sentences.parquet
-
-task: task whose validation text it is; null for your own
-"""
+SENTENCES = Schema(
+    {"example": INT, "text": TEXT, "task": TEXT},
+    keys=1,
+    paths=("similarity/sentences.parquet",),
+    about={
+        "task": "task whose validation text it is; null for your own",
+    },
+)
 
 FEWEST = 10  # sentences
 

@@ -66,15 +66,14 @@ TREEBANK = Schema(
     {"sentence": INT, "name": TEXT, "words": pa.list_(TEXT), "head": pa.list_(INT),
      "relation": pa.list_(TEXT)},
     keys=1,
+    paths=("atlas/treebank.parquet",),
+    about={
+        "name": "its name in the treebank, or the task whose text it is",
+        "words": "syntactic words",
+        "head": "number of each word's head, from 1; 0 for the root; null without trees",
+        "relation": "of each word to its head; null without trees",
+    },
 )  # fmt: skip
-"""Table `treebank`: a row for each sentence.
-atlas/treebank.parquet
-
-name: its name in the treebank, or the task whose text it is
-words: syntactic words
-head: number of each word's head, from 1; 0 for the root; null without trees
-relation: of each word to its head; null without trees
-"""
 
 KEY = "atlas.treebank"
 FEWEST = 50  # sentences, to find roles

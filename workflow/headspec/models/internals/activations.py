@@ -69,15 +69,22 @@ def _is_map(output: Any, site: Site) -> bool:
     return isinstance(output, torch.Tensor) and output.dim() == 4 and output.shape[1] == site.heads
 
 
-REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
-"""Table `representations`: a row for each text.
-features/{model}/{task}.parquet, similarity/{model}/text.parquet,
-similarity/{model}/seed{seed}/sentences.parquet, similarity/{model}/seed{seed}/stimuli.parquet
-
-task: task whose text it is, or whose model made the vector
-example: example, sentence or stimulus; null for a mean over texts
-vector: as wide as the model
-"""
+REPRESENTATIONS = Schema(
+    {"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())},
+    keys=2,
+    row="text",
+    paths=(
+        "features/{model}/{task}.parquet",
+        "similarity/{model}/text.parquet",
+        "similarity/{model}/seed{seed}/sentences.parquet",
+        "similarity/{model}/seed{seed}/stimuli.parquet",
+    ),
+    about={
+        "task": "task whose text it is, or whose model made the vector",
+        "example": "example, sentence or stimulus; null for a mean over texts",
+        "vector": "as wide as the model",
+    },
+)
 
 
 @torch.no_grad()

@@ -21,15 +21,14 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 VOXELS = Schema(
     {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
     keys=3,
+    paths=("brain/voxels.parquet",),
+    about={
+        "fold": "fold of cross-validation",
+        "reliability": "r of the prediction from other subjects, in the training part; null with one",
+        "selected": "whether the fold uses the voxel",
+        "ceiling": "the same on the held-out part",
+    },
 )
-"""Table `voxels`: a row for each subject, voxel and fold.
-brain/voxels.parquet
-
-fold: fold of cross-validation
-reliability: r of the prediction from other subjects, in the training part; null with one
-selected: whether the fold uses the voxel
-ceiling: the same on the held-out part
-"""
 
 Floats = NDArray[np.floating]
 
@@ -109,20 +108,20 @@ def _subject_ridge(gram: Floats, split: Split) -> Ridge:
 
 
 BRAIN_ENCODING = Schema(
-    {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT}, keys=3
+    {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT},
+    keys=3,
+    paths=("similarity/{model}/seed{seed}/brain_encoding.parquet",),
 )
-"""Table `brain_encoding`: a row for each task, subject and voxel.
-similarity/{model}/seed{seed}/brain_encoding.parquet
-"""
 BRAIN_ENCODING_SUMMARY = Schema(
-    {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT}, keys=2
+    {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT},
+    keys=2,
+    paths=("similarity/{model}/seed{seed}/brain_encoding_summary.parquet",),
+    about={
+        "n_voxels": "voxels selected in some fold",
+        "r": "mean over voxels",
+        "ceiling": "mean over voxels",
+    },
 )
-"""Table `brain_encoding_summary`: a row for each task and subject.
-similarity/{model}/seed{seed}/brain_encoding_summary.parquet
-
-n_voxels: voxels selected in some fold
-r, ceiling: mean over voxels
-"""
 
 
 def vector_ridge(vectors: Floats, split: Split) -> Ridge:

@@ -16,12 +16,14 @@ from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
-"""Table `nuisance`: a row for each example.
-brain/nuisance.parquet
-
-nuisance: a value for each of `brain.nuisance`, in its order
-"""
+NUISANCE = Schema(
+    {"example": INT, "nuisance": pa.list_(FLOAT)},
+    keys=1,
+    paths=("brain/nuisance.parquet",),
+    about={
+        "nuisance": "a value for each of `brain.nuisance`, in its order",
+    },
+)
 
 Floats = NDArray[np.float64]
 
@@ -65,10 +67,11 @@ def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str,
     return np.column_stack([np.empty((len(stimuli), 0)), *built])
 
 
-STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
-"""Table `stimuli`: a row for each example.
-brain/stimuli.parquet
-"""
+STIMULI = Schema(
+    {"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT},
+    keys=1,
+    paths=("brain/stimuli.parquet",),
+)
 
 KEY = "brain.stimuli"
 COLUMNS = ("stimulus_id", "text", "passage")

@@ -31,23 +31,19 @@ HEADS = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
     keys=8,
 )  # fmt: skip
-"""Table `heads`: a row for each run, task, layer, head and measure.
-tables/heads.parquet
-"""
 AGREEMENT = Schema(
     dict.fromkeys(KEY, TEXT)
     | {"task": TEXT, "measure_a": TEXT, "measure_b": TEXT, "n_seeds": INT, "spearman": FLOAT,
        "spearman_low": FLOAT, "spearman_high": FLOAT, "top_overlap": FLOAT, "top_overlap_low": FLOAT,
        "top_overlap_high": FLOAT, "ci_over": TEXT},
     keys=6,
+    about={
+        "measure_a": "the two measures",
+        "measure_b": "the two measures",
+        "spearman": "rank correlation over heads, mean over seeds",
+        "top_overlap": "Jaccard index of the sets of top heads, mean over seeds",
+    },
 )  # fmt: skip
-"""Table `agreement`: a row for each model, mixture, method, task, measure_a and measure_b.
-tables/agreement.parquet
-
-measure_a, measure_b: the two measures
-spearman: rank correlation over heads, mean over seeds
-top_overlap: Jaccard index of the sets of top heads, mean over seeds
-"""
 
 
 def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFrame:
@@ -172,14 +168,13 @@ TASK_DIFFERENCES = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
     | TESTED,
     keys=8,
+    about={
+        "against": "the other task of the mixture, or the mean of `others`",
+        "measure": "`importance` and `ablation_size`, as shares of the sum over heads; `relevance`, "
+            "`confidence`",
+        "other": "value of `against`",
+    },
 )  # fmt: skip
-"""Table `task_differences`: a row for each task, measure and head.
-tables/task_differences.parquet
-
-against: the other task of the mixture, or the mean of `others`
-measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance`, `confidence`
-other: value of `against`
-"""
 
 
 def task_differences(

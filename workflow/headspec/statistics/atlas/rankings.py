@@ -40,23 +40,15 @@ SCHEMAS = {
     "pruning_areas": Schema(
         ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL | TESTED,
         keys=7,
+        about={
+            "against": "ranking whose area is subtracted, `random` or `importance`; null for the area itself",
+            "value": "[area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the "
+                "metric; or a difference of areas",
+        },
     ),
     # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
     "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
 }  # fmt: skip
-"""Table `pruning_curves`: a row for each task, ranking and fraction.
-tables/pruning_curves.parquet
-
-Table `pruning_areas`: a row for each mixture, method, task, ranking, order and against.
-tables/pruning_areas.parquet
-
-against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
-value: [area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the metric; or a
-    difference of areas
-
-Table `ranking_dissociation`: a row for each ranking, mixture and task.
-tables/ranking_dissociation.parquet
-"""
 
 
 def _with_mean(values: Floats) -> Floats:

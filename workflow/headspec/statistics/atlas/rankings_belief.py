@@ -27,19 +27,22 @@ BELIEF = Schema(
     | dict.fromkeys([*AREAS.values(), *DIFFERENCES.values(), *DISSOCIATIONS.values()], FLOAT)
     | dict.fromkeys(MARKS, FLAG) | {"ci_over": TEXT},
     keys=5,
+    about={
+        "ablation_spearman": "rank correlation over heads with that measure",
+        "ablation_size_spearman": "rank correlation over heads with that measure",
+        "ablation_top_overlap": "Jaccard index of the top heads",
+        "ablation_size_top_overlap": "Jaccard index of the top heads",
+        "area": "under the pruning curve",
+        "difference": "area minus the mean of random orders; interval and p are those of one more random "
+            "order",
+        "difference_p_holm": "corrected p of these runs",
+        "dissociation_p_holm": "corrected p of these runs",
+        "difference_p_seeds_holm": "corrected p for other seeds; null with one or two",
+        "dissociation_p_seeds_holm": "corrected p for other seeds; null with one or two",
+        "dissociation": "D by the ranking; null if all tasks share it",
+        "ci_over": "of the area; the difference also over orders",
+    },
 )  # fmt: skip
-"""Table `belief`: a row for each mixture, task and ranking.
-tables/belief.parquet
-
-ablation_spearman, ablation_size_spearman: rank correlation over heads with that measure
-ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads
-area: under the pruning curve
-difference: area minus the mean of random orders; interval and p are those of one more random order
-difference_p_holm, dissociation_p_holm: corrected p of these runs
-difference_p_seeds_holm, dissociation_p_seeds_holm: corrected p for other seeds; null with one or two
-dissociation: D by the ranking; null if all tasks share it
-ci_over: of the area; the difference also over orders
-"""
 
 
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:

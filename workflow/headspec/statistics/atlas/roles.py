@@ -62,29 +62,28 @@ ROLES = Schema(
      "cases": INT, "sentences": INT, "rate": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "baseline": FLOAT,
      "threshold": FLOAT, "p_value": FLOAT, "claimed": FLAG},
     keys=5,
+    paths=(
+        "{run}/atlas/roles.parquet",
+        "{run}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet",
+    ),
+    about={
+        "hits": "cases in which the head attends most where its role says",
+        "cases": "all",
+        "sentences": "sentences with a case",
+        "threshold": "least rate of the role",
+        "claimed": "whether the head has the role",
+    },
 )  # fmt: skip
-"""Table `roles`: a row for each head and role.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet
-
-hits: cases in which the head attends most where its role says
-cases: all
-sentences: sentences with a case
-threshold: least rate of the role
-claimed: whether the head has the role
-"""
 
 HEAD_ROLES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "layer": INT, "head": INT, "role": TEXT,
      "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},
     keys=6,
+    about={
+        "role": "first of `positional`, `syntactic` and `rare word` that the head has, or `none`",
+        "relation": "dependency relation that exceeds its baseline most",
+    },
 )  # fmt: skip
-"""Table `head_roles`: a row for each run, layer and head.
-tables/head_roles.parquet
-
-role: first of `positional`, `syntactic` and `rare word` that the head has, or `none`
-relation: dependency relation that exceeds its baseline most
-"""
 
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"
 FROM_DEPENDENT, FROM_HEAD = "dependent to head", "head to dependent"

@@ -30,13 +30,11 @@ SINGLE_HEADS = Schema(
      "ci_high": FLOAT, "ci_over": TEXT}
     | TESTED,
     keys=7,
+    about={
+        "measure": "`ablation` or `mean_ablation`",
+        "change": "metric without the head, minus base",
+    },
 )  # fmt: skip
-"""Table `single_heads`: a row for each task, measure and head.
-tables/single_heads.parquet
-
-measure: `ablation` or `mean_ablation`
-change: metric without the head, minus base
-"""
 #: minimum resamples per ablation: with fewer, no p could be small enough after correction over heads
 FINEST = 40
 #: columns of a single ablation, empty without ablation

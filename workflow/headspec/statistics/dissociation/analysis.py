@@ -33,44 +33,40 @@ SCHEMAS = {
                "p_value": FLOAT, "at_chance": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT}
         | {"chance": FLOAT} | UNPRUNED,
         keys=6,
+        paths=("tables/dissociation.parquet", "tables/iat_dissociation.parquet"),
     ),
     "mixtures": Schema(
         RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
                "distinct": FLAG, "at_chance": FLAG} | UNPRUNED,
         keys=4,
+        paths=("tables/mixtures.parquet", "tables/iat_mixtures.parquet"),
+        about={
+            "mean_dissociation": "mean D over tasks, at the main fraction",
+        },
     ),
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
         COMBINED_KEY | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
         | TESTED | NET | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG} | UNPRUNED,
         keys=4,
+        row="mixture and task, at the main fraction",
+        paths=("tables/combined.parquet", "tables/iat_combined.parquet"),
     ),
     # combined over seeds, at every fraction
     "fractions": Schema(
         dict.fromkeys(KEY, TEXT) | {"task": TEXT, "fraction": FLOAT, "n_seeds": INT, "dissociation": FLOAT}
         | INTERVAL | {"p_value": FLOAT, "p_seeds": FLOAT, "at_chance": FLAG} | UNPRUNED,
         keys=5,
+        paths=("tables/fractions.parquet", "tables/iat_fractions.parquet"),
     ),
     # area: mean dissociation over fractions, from 0 to the largest
-    "areas": Schema(COMBINED_KEY | {"area": FLOAT} | INTERVAL | TESTED | UNPRUNED, keys=4),
+    "areas": Schema(
+        COMBINED_KEY | {"area": FLOAT} | INTERVAL | TESTED | UNPRUNED,
+        keys=4,
+        row="mixture and task, over all fractions",
+        paths=("tables/areas.parquet", "tables/iat_areas.parquet"),
+    ),
 }  # fmt: skip
-"""Table `dissociation`: a row for each run, fraction and task.
-tables/dissociation.parquet, tables/iat_dissociation.parquet
-
-Table `mixtures`: a row for each run.
-tables/mixtures.parquet, tables/iat_mixtures.parquet
-
-mean_dissociation: mean D over tasks, at the main fraction
-
-Table `combined`: a row for each mixture and task, at the main fraction.
-tables/combined.parquet, tables/iat_combined.parquet
-
-Table `fractions`: a row for each mixture, task and fraction.
-tables/fractions.parquet, tables/iat_fractions.parquet
-
-Table `areas`: a row for each mixture and task, over all fractions.
-tables/areas.parquet, tables/iat_areas.parquet
-"""
 
 
 def task_rows(

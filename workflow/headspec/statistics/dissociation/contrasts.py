@@ -27,19 +27,19 @@ CONTRASTS = Schema(
      "n_mixtures": INT, "n_at_chance": INT, "n_left_out": INT, "dissociation": FLOAT, "difference": FLOAT,
      "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT},
     keys=5,
+    about={
+        "contrast": "`methods`; `paradigms`: pairs of a task on single texts and one on text pairs, against "
+            "other pairs; `pairs_of`: a task of pairs against the task of their texts, beside the same "
+            "tasks",
+        "mixture": "a mixture, or a mean: `pairs`, over `mixtures.pairs`; `across paradigms`, over some of "
+            "them",
+        "against": "a method, `within paradigms`, or a mixture",
+        "n_mixtures": "mixtures that it rests on",
+        "n_at_chance": "of these, with a pruned model at chance; in `methods`, counted for each",
+        "n_left_out": "mixtures left out, with an unpruned model at chance by either method",
+        "dissociation": "mean D over tasks, mixtures and seeds; null, as all that follows, without mixtures",
+    },
 )  # fmt: skip
-"""Table `contrasts`: a row for each model, contrast, method, mixture and against.
-tables/contrasts.parquet
-
-contrast: `methods`; `paradigms`: pairs of a task on single texts and one on text pairs, against other pairs;
-    `pairs_of`: a task of pairs against the task of their texts, beside the same tasks
-mixture: a mixture, or a mean: `pairs`, over `mixtures.pairs`; `across paradigms`, over some of them
-against: a method, `within paradigms`, or a mixture
-n_mixtures: mixtures that it rests on
-n_at_chance: of these, with a pruned model at chance; in `methods`, counted for each
-n_left_out: mixtures left out, with an unpruned model at chance by either method
-dissociation: mean D over tasks, mixtures and seeds; null, as all that follows, without mixtures
-"""
 #: `mixture` of the mean over all pairs
 PAIRS = "pairs"
 ACROSS, WITHIN = "across paradigms", "within paradigms"

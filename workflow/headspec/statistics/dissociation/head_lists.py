@@ -32,26 +32,25 @@ HEAD_LISTS = Schema(
     | UNPRUNED
     | {"verdict": TEXT},
     keys=5,
+    about={
+        "heads": "name of the list",
+        "value": "metric without the listed heads",
+        "random": "mean metric without as many random heads by layer",
+        "shared": "metric without as many heads that matter most to all tasks together",
+        "harm": "`random` minus `value`",
+        "p_corrected": "`p_value` corrected for lists and tasks",
+        "own": "share of `base` that the task loses more without the list than without the shared heads",
+        "others": "the same that other tasks lose less, on average",
+        "p_specific": "of the less certain of `own` and `others`, for these runs; 1 if one is not above 0",
+        "p_specific_seeds": "the same for other seeds; null with one or two",
+        "p_specific_holm": "the same, corrected",
+        "p_specific_seeds_holm": "the same, corrected",
+        "at_chance": "the task is at chance without the listed or the shared heads",
+        "verdict": "`important`: `p_corrected` at most 0.05, the unpruned model not at chance; `specific`: "
+            "also `p_specific_seeds_holm`, with one or two seeds `p_specific_holm`, at most 0.05, the task "
+            "not at chance; else, or with fewer than 19 random sets, `neither`",
+    },
 )  # fmt: skip
-"""Table `head_lists`: a row for each model, mixture, method, heads and task.
-tables/head_lists.parquet
-
-heads: name of the list
-value: metric without the listed heads
-random: mean metric without as many random heads by layer
-shared: metric without as many heads that matter most to all tasks together
-harm: `random` minus `value`
-p_corrected: `p_value` corrected for lists and tasks
-own: share of `base` that the task loses more without the list than without the shared heads
-others: the same that other tasks lose less, on average
-p_specific: of the less certain of `own` and `others`, for these runs; 1 if one is not above 0
-p_specific_seeds: the same for other seeds; null with one or two
-p_specific_holm, p_specific_seeds_holm: the same, corrected
-at_chance: the task is at chance without the listed or the shared heads
-verdict: `important`: `p_corrected` at most 0.05, the unpruned model not at chance; `specific`: also
-    `p_specific_seeds_holm`, with one or two seeds `p_specific_holm`, at most 0.05, the task not at chance;
-    else, or with fewer than 19 random sets, `neither`
-"""
 
 
 class _Scores(NamedTuple):

@@ -25,17 +25,11 @@ SHARING = Schema(
     | TESTED
     | {"unpruned_at_chance": FLAG},
     keys=5,
+    about={
+        "difference": "value minus the value of the task alone",
+    },
 )  # fmt: skip
-"""Table `sharing`: a row for each model, mixture, method, task and metric.
-tables/sharing.parquet
-
-difference: value minus the value of the task alone
-"""
-
-GAINS = SHARING
-"""Table `gains`: a row for each model, mixture, method, task and metric.
-tables/gains.parquet
-"""
+GAINS = Schema(SHARING.columns, SHARING.keys)
 
 SINGLE = "single"
 

@@ -26,14 +26,13 @@ GAIN_PREDICTIONS = Schema(
     {"model": TEXT, "predictor": TEXT, "held_out": INT, "source": TEXT, "target": TEXT, "gain": FLOAT,
      "predicted": FLOAT},
     keys=5,
+    about={
+        "gain": "[gain](grouping.md) of the target from the source; null if unknown",
+        "predicted": "gain predicted from pairs without the left-out tasks; with one left out the mean of "
+            "two predictions, without the source and without the target; null if the predictor lacks values "
+            "or is constant",
+    },
 )  # fmt: skip
-"""Table `gain_predictions`: a row for each model, predictor, held_out, source and target.
-tables/gain_predictions.parquet
-
-gain: [gain](grouping.md) of the target from the source; null if unknown
-predicted: gain predicted from pairs without the left-out tasks; with one left out the mean of two
-    predictions, without the source and without the target; null if the predictor lacks values or is constant
-"""
 
 GAIN_PREDICTION_SCORES = Schema(
     {"model": TEXT, "predictor": TEXT, "held_out": INT, "n_tasks": INT, "n_gains": INT, "spearman": FLOAT,
@@ -41,21 +40,20 @@ GAIN_PREDICTION_SCORES = Schema(
      "detectable": FLOAT, "right_side": FLOAT, "error_ratio": FLOAT, "over_baseline": FLOAT,
      "reliability": FLOAT},
     keys=3,
+    about={
+        "n_tasks": "tasks with a known gain",
+        "n_gains": "known gains",
+        "spearman": "rank correlation of predicted and measured gains; with one task left out the mean over "
+            "tasks and directions, with two (no interval) of all gains minus the mean of the pairs that are "
+            "used",
+        "null_mean": "mean `spearman` with permuted tasks",
+        "detectable": "`spearman` that is found (p < 0.05) with power 0.8",
+        "right_side": "share of gains whose sign is predicted",
+        "error_ratio": "squared error over the error of the mean of the pairs that are used",
+        "over_baseline": "`spearman` minus the `baseline`'s",
+        "reliability": "of differences between a target's gains, over seeds; null for one seed",
+    },
 )  # fmt: skip
-"""Table `gain_prediction_scores`: a row for each model, predictor and held_out.
-tables/gain_prediction_scores.parquet
-
-n_tasks: tasks with a known gain
-n_gains: known gains
-spearman: rank correlation of predicted and measured gains; with one task left out the mean over tasks and
-    directions, with two (no interval) of all gains minus the mean of the pairs that are used
-null_mean: mean `spearman` with permuted tasks
-detectable: `spearman` that is found (p < 0.05) with power 0.8
-right_side: share of gains whose sign is predicted
-error_ratio: squared error over the error of the mean of the pairs that are used
-over_baseline: `spearman` minus the `baseline`'s
-reliability: of differences between a target's gains, over seeds; null for one seed
-"""
 
 BOTH = f"{BASELINE}+{ALL}"
 #: minimum number of tasks for scores

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headspec import per_example
 from headspec.errors import DataError
-from headspec.tables import INT, TEXT
+from headspec.tables import INT, TEXT, Schema
 from headspec.tasks.kinds.answer.data import agreement, split_for, written
 from headspec.tasks.tokens import Encoding
 
@@ -24,23 +24,26 @@ OVERLAP = 1 / 3
 LEAST = 1 / 4
 #: position of tokens at which no answer can start or end
 NONE = -1
-COLUMNS = {
-    "span": pa.list_(INT),
-    "offsets": pa.list_(pa.list_(INT)),
-    "windows": pa.list_(pa.list_(INT)),
-    "window_types": pa.list_(pa.list_(INT)),
-    "context": TEXT,
-    "answers": pa.list_(TEXT),
-}
-"""Columns of the table `tokens`:
-
-span: in questions, the first and the last token of the first answer; -1 without one
-offsets: in questions, where each token of `input_ids` and `windows` begins and ends in the context, in
-    characters; -1 for others
-windows, window_types: in questions, `input_ids` and `token_type_ids` of further windows of a long context
-context: in questions, the context
-answers: in questions, the texts of the gold answers
-"""
+COLUMNS = Schema(
+    {
+        "span": pa.list_(INT),
+        "offsets": pa.list_(pa.list_(INT)),
+        "windows": pa.list_(pa.list_(INT)),
+        "window_types": pa.list_(pa.list_(INT)),
+        "context": TEXT,
+        "answers": pa.list_(TEXT),
+    },
+    keys=0,
+    about={
+        "span": "in questions, the first and the last token of the first answer; -1 without one",
+        "offsets": "in questions, where each token of `input_ids` and `windows` begins and ends in the "
+        "context, in characters; -1 for others",
+        "windows": "in questions, `input_ids` and `token_type_ids` of further windows of a long context",
+        "window_types": "in questions, `input_ids` and `token_type_ids` of further windows of a long context",
+        "context": "in questions, the context",
+        "answers": "in questions, the texts of the gold answers",
+    },
+)
 
 
 class Pair(NamedTuple):

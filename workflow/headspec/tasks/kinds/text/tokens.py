@@ -14,7 +14,7 @@ from headspec.errors import ModelError
 from headspec.models.architectures import CONTINUES, WRITES
 from headspec.models.tokenization import special_tokens
 from headspec.seeds import derive
-from headspec.tables import INT
+from headspec.tables import INT, Schema
 from headspec.tasks.kinds.texts.counts import Counts, mean
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import Encoding
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 MASKED = 0.15
 #: target of a token that predicts nothing
 NONE = -1
-COLUMNS = {"targets": pa.list_(INT)}
-"""Columns of the table `tokens`:
-
-targets: in language modelling, the next or masked token that each token predicts; -1 for none
-"""
+COLUMNS = Schema(
+    {"targets": pa.list_(INT)},
+    keys=0,
+    about={
+        "targets": "in language modelling, the next or masked token that each token predicts; -1 for none",
+    },
+)
 
 
 class Predicted(NamedTuple):

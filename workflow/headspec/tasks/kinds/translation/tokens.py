@@ -14,7 +14,7 @@ from headspec.data import characters
 from headspec.errors import ModelError, listing, nearest
 from headspec.models import vocabulary
 from headspec.models.architectures import WRITES
-from headspec.tables import INT, TEXT
+from headspec.tables import INT, TEXT, Schema
 from headspec.tasks.kinds.texts.counts import Counts
 from headspec.tasks.kinds.translation.data import labels, signatures
 from headspec.tasks.kinds.translation.kind import UNSPACED
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = {"target_ids": pa.list_(INT), "target": TEXT}
-"""Columns of the table `tokens`:
-
-target_ids: in translation, tokens of the target, with its end and language
-target: in translation, the target
-"""
+COLUMNS = Schema(
+    {"target_ids": pa.list_(INT), "target": TEXT},
+    keys=0,
+    about={
+        "target_ids": "in translation, tokens of the target, with its end and language",
+        "target": "in translation, the target",
+    },
+)
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:

@@ -13,20 +13,22 @@ from headspec import per_example
 from headspec.errors import DataError
 from headspec.models.word_tokens import with_words
 from headspec.progress import log
-from headspec.tables import INT, TEXT
+from headspec.tables import INT, TEXT, Schema
 from headspec.tasks.kinds.words.units import NONE, gold_counts, parsed, word_task
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = {"words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "target": TEXT}
-"""Columns of the table `tokens`:
-
-words: in tasks on words, the word of each token, from 0; -1 for special tokens
-units: in tasks on words, places of words and the index of a label, -1 if training lacks it
-target: in tasks on words, places of words and the name of a label
-"""
+COLUMNS = Schema(
+    {"words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "target": TEXT},
+    keys=0,
+    about={
+        "words": "in tasks on words, the word of each token, from 0; -1 for special tokens",
+        "units": "in tasks on words, places of words and the index of a label, -1 if training lacks it",
+        "target": "in tasks on words, places of words and the name of a label",
+    },
+)
 #: maximum share of words without tokens in a split
 DROPPED = 0.05
 
