@@ -20,7 +20,7 @@ from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
 from headspec.tasks import parts
-from headspec.tasks.registry import FOLDERS
+from headspec.tasks.parts import FOLDERS
 from headspec.training.gated import Sets
 from headspec.training.pruned_run import kept_by_plugin as chosen_by
 from support.running.studies import CONFIG, TOKEN
@@ -204,10 +204,11 @@ PARTS = {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}
 
 def parts_of(base: str) -> dict[str, str]:
     """Modules with parts of a kind that are those of another."""
-    roots = {module: parts.root(base, name) for module, name in PARTS.items()}
+    family = f"headspec.tasks.kinds.{FOLDERS[base]}"
+    prefix = "" if FOLDERS[base] == base else f"{base.upper()}_"
     return {
-        f"{module}.py": f"from {parts.module(root)} import {root.rpartition(':')[2]} as {PARTS[module]}\n"
-        for module, root in roots.items()
+        f"{module}.py": f"from {family}.{module} import {prefix}{name} as {name}\n"
+        for module, name in PARTS.items()
     }
 
 
@@ -227,7 +228,7 @@ def kind(plugin) -> Callable[..., str]:
 
 
 def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
-    tokens = {"tokens.py": "from headspec.tasks.kinds.translation.tokens import *"}
+    tokens = {"encoding.py": "from headspec.tasks.kinds.translation.encoding import ENCODING"}
     scored, written = kind(), kind("translation", "least", tokens)
     tasks = {
         "a": {"source": "a.csv", "type": scored, "bound": "2.5"},
@@ -264,8 +265,9 @@ def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
 
 #: a file of the kind and its text, or what to replace in it
 WRONG_KINDS = {
-    ("data.py", None): ": no module defines DATA, expected one",
-    ("data.py", "READER = 3"): ": no module defines DATA, expected one",
+    ("data.py", None): "/data.py: defines no DATA, expected one",
+    ("data.py", "READER = 3"): "/data.py: defines no DATA, expected one",
+    ("head.py", "from . import data"): "/head.py: defines no HEAD, expected one",
     ("head.py", "def f(:"): "/head.py, line 1: SyntaxError",
     ("metrics.py", "METRICS = {}\nMETRICS['mine']"): "/metrics.py, line 2: KeyError: 'mine'",
     ("__init__.py", "FAMILY = 'word'"): "/__init__.py: got FAMILY 'word', expected one of ",
@@ -310,14 +312,15 @@ def test_metrics_of_a_kind_may_be_those_of_another(kind):
     load(study(kind(files={"metrics.py": None})))
 
 
-def test_a_part_of_a_kind_is_defined_once(kind):
-    told = refused(kind(files={"data.py": "DATA = 1", "more.py": "DATA = 2"}))
-    assert re.search(r"/data.py and .*/more.py have DATA both; expected one of them to", told)
+@pytest.mark.parametrize("part", parts.PARTS)
+def test_a_part_of_a_kind_is_in_the_module_of_its_name(kind, part):
+    told = refused(kind(files={"more.py": f"{part} = 1"}))
+    assert f"/more.py: defines {part}, expected it in {part.lower()}.py" in told
 
 
 def test_all_parts_that_a_kind_lacks_are_named(kind):
     told = refused(kind(files={"data.py": None, "head.py": "", "metrics.py": ""}))
-    assert re.findall(r"no module defines (\w+)", told) == ["DATA", "HEAD"]
+    assert re.findall(r"defines no (\w+)", told) == ["DATA", "HEAD"]
 
 
 # --- pruning methods

@@ -25,7 +25,7 @@ from headspec.models.stage import ModelStage
 from headspec.models.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
 from headspec.tasks.kinds.translation import head as decoding
-from headspec.tasks.kinds.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.encoding import ENCODING
 from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS

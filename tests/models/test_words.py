@@ -10,9 +10,9 @@ from transformers import PreTrainedTokenizerFast
 from headspec.errors import DataError
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds.words.head import Annotations, Decoder
+from headspec.tasks.kinds.words.decoders import Annotations, Decoder
+from headspec.tasks.kinds.words.encoding import ENCODING
 from headspec.tasks.kinds.words.spans import PREDICATE
-from headspec.tasks.kinds.words.tokens import ENCODING
 from headspec.tasks.kinds.words.trees import PUNCTUATION
 from headspec.tasks.kinds.words.units import NONE, written
 from support import tiny

@@ -8,7 +8,7 @@ import torch
 from headspec import probes
 from headspec.models.multitask import MultiTask
 from headspec.probes import LABELLINGS, Cases, cases, label_chances
-from headspec.tasks.kinds.words.tokens import ENCODING
+from headspec.tasks.kinds.words.encoding import ENCODING
 from headspec.tasks.kinds.words.units import written
 from support.data import treebanks
 from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer

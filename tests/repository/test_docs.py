@@ -40,7 +40,6 @@ functions = importlib.import_module("functions")
 README = ROOT / "README.md"
 PAGES = pages.PAGES
 STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
-TABLES = outputs.described()
 #: folders of which pages name files
 FOLDERS = ("workflow", "tests", "profiles", "envs", "docs")
 
@@ -226,17 +225,16 @@ def test_every_schema_of_the_library_is_a_known_table():
                     assert any({*value.columns.items()} <= columns for columns in known), name
 
 
-def test_every_table_is_described_and_no_other():
-    assert set(TABLES) == set(SCHEMAS)
-    for name, table in TABLES.items():
-        columns = set(SCHEMAS[name].stored.columns)
-        assert set(table.columns) <= columns, name
-        assert columns <= {*outputs.own_columns(table), *outputs.COLUMNS}, name
+def test_every_column_is_described_and_no_other():
+    for name, schema in SCHEMAS.items():
+        columns = set(schema.stored.columns)
+        assert set(schema.about) <= columns, name
+        assert columns <= {*outputs.own_columns(schema), *outputs.COLUMNS}, name
     shared = {
         column
-        for name, table in TABLES.items()
-        for column in SCHEMAS[name].stored.columns
-        if column not in outputs.own_columns(table)
+        for schema in SCHEMAS.values()
+        for column in schema.stored.columns
+        if column not in outputs.own_columns(schema)
     }
     assert shared == set(outputs.COLUMNS)
 
@@ -244,7 +242,7 @@ def test_every_table_is_described_and_no_other():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_every_table_that_a_job_makes_has_its_path(path):
-    patterns = [re.sub(r"{\w+}", "[^/]+", path) for table in TABLES.values() for path in table.paths]
+    patterns = [re.sub(r"{\w+}", "[^/]+", path) for name in SCHEMAS for path in outputs.paths(name)]
     made = [each for job in jobs(path) for each in job.outputs]
     tables = [each.split("/", 2)[2] for each in made if each.endswith(".parquet")]
     assert tables and [each for each in tables if not any(re.fullmatch(p, each) for p in patterns)] == []

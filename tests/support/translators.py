@@ -8,7 +8,7 @@ from headspec.config.sections.model import Model
 from headspec.models import tokenization, vocabulary
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.encoding import ENCODING
 from support.models import LANGUAGES, TEXTS
 
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:60]]

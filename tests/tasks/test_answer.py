@@ -22,8 +22,8 @@ from headspec.heads.pruning import under_masks
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.tasks import metrics
-from headspec.tasks.kinds.answer import data, head, tokens
-from headspec.tasks.kinds.answer import data as agreement
+from headspec.tasks.kinds.answer import data, encoding, head
+from headspec.tasks.kinds.answer import metrics as agreement
 from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
 from support.tiny import CPU
 
@@ -148,7 +148,7 @@ def test_chance_is_the_score_of_no_answer(context, golds, chance):
     """Of a gold answer such as "The", nothing is compared."""
     places = [(gold, context.index(gold)) for gold in golds]
     row = {"example": 0, "text_a": "near our old", "text_b": context, "label": json.dumps(places)}
-    frame, _ = tokens.ENCODING.encode(tokenizer(), pd.DataFrame([row]), 64, CLASSES)
+    frame, _ = encoding.ENCODING.encode(tokenizer(), pd.DataFrame([row]), 64, CLASSES)
     labels = np.stack(frame["label_values"])
     assert labels.tolist() == [[chance]]
     score = agreement.agreement("", golds, agreement.split_for(context))
@@ -312,17 +312,17 @@ def test_whether_a_question_may_have_no_answer_follows_from_training(tmp_path):
 # --- windows
 
 
-def pair(question: int = 3) -> tokens.Pair:
+def pair(question: int = 3) -> encoding.Pair:
     """[CLS] question [SEP] context [SEP], with 20 tokens of two characters in the context."""
-    none = np.full((question + 2, 2), tokens.NONE)
+    none = np.full((question + 2, 2), encoding.NONE)
     offsets = np.concatenate([none, np.arange(20)[:, None] * 2 + [0, 2], none[:1]])
-    return tokens.Pair([*range(100, 102 + question), *range(20), 99], [], offsets)
+    return encoding.Pair([*range(100, 102 + question), *range(20), 99], [], offsets)
 
 
 @pytest.mark.parametrize("most", [12, 16, 17, 20, 25])
 def test_windows_have_the_whole_question_and_all_of_the_context(most):
     whole = pair()
-    cut = tokens.windows(whole, most)
+    cut = encoding.windows(whole, most)
     contexts = [window.ids[window.context] for window in cut]
     assert {*range(20)} == {token for part in contexts for token in part}
     for window, part in zip(cut, contexts, strict=True):
@@ -331,16 +331,16 @@ def test_windows_have_the_whole_question_and_all_of_the_context(most):
         assert (window.offsets[window.context, 0] == np.array(part) * 2).all()
     room = most - 6
     for before, after in zip(contexts, contexts[1:], strict=False):
-        assert len({*before} & {*after}) >= int(room * tokens.OVERLAP)
-    assert tokens.windows(whole, 26) == [whole]
+        assert len({*before} & {*after}) >= int(room * encoding.OVERLAP)
+    assert encoding.windows(whole, 26) == [whole]
     with pytest.raises(ValueError, match="question has 13 tokens, .* at most 12 of max_length 16"):
-        tokens.windows(pair(question=10), 16)
+        encoding.windows(pair(question=10), 16)
 
 
 def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
-    cut = tokens.windows(pair(), 14)  # eight tokens of context in each
+    cut = encoding.windows(pair(), 14)  # eight tokens of context in each
     for first in range(20):
-        i, span = tokens.learnt_window(cut, 2 * first, 2 * first + 2)
+        i, span = encoding.learnt_window(cut, 2 * first, 2 * first + 2)
         window = cut[i]
         assert span[0] == span[1] and window.ids[span[0]] == first
         beside = min(span[0] - window.context.start, window.context.stop - 1 - span[1])
@@ -348,9 +348,9 @@ def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
             if first in (ids := other.ids[other.context]):
                 at = ids.index(first)
                 assert min(at, len(ids) - 1 - at) <= beside
-    i, (first, last) = tokens.learnt_window(cut, 10, 40)  # longer than a window
+    i, (first, last) = encoding.learnt_window(cut, 10, 40)  # longer than a window
     assert last - first + 1 == 8
-    assert tokens.learnt_window(cut, 7, 7) == (0, (tokens.NONE, tokens.NONE))
+    assert encoding.learnt_window(cut, 7, 7) == (0, (encoding.NONE, encoding.NONE))
 
 
 # --- spans
@@ -402,12 +402,12 @@ def model() -> MultiTask:
 
 @pytest.fixture
 def examples() -> Examples:
-    frame, truncated = tokens.ENCODING.encode(tokenizer(), table(), 16, CLASSES)
+    frame, truncated = encoding.ENCODING.encode(tokenizer(), table(), 16, CLASSES)
     assert truncated == 0
     return Examples.for_task(frame, CLASSES)
 
 
-def logits(model: MultiTask, window: tokens.Pair) -> torch.Tensor:
+def logits(model: MultiTask, window: encoding.Pair) -> torch.Tensor:
     """(tokens, 2) of a window alone."""
     inputs = {"input_ids": torch.tensor([window.ids]), "token_type_ids": torch.tensor([window.kinds])}
     with torch.no_grad():
@@ -421,7 +421,7 @@ def test_the_loss_is_that_of_the_window_with_the_answer(model, examples):
         losses = model.losses("q", model.pool(batch), batch.labels)
     for row, question in zip(rows, examples.gold.columns["questions"], strict=True):
         window, found = question.windows[0], logits(model, question.windows[0])
-        span = (0, 0) if question.span[0] == tokens.NONE else question.span
+        span = (0, 0) if question.span[0] == encoding.NONE else question.span
         if question.golds:
             (start, _), (_, stop) = window.offsets[span[0]], window.offsets[span[1]]
             assert question.context[start:stop] == question.golds[0]
@@ -465,7 +465,7 @@ def test_predictions_without_spaces_are_scored_by_characters(model):
     )
     labels = [json.dumps([(gold, context.index(gold))]) for gold in golds]
     rows = pd.DataFrame({"text_a": "near our old", "text_b": context, "label": labels, "example": range(4)})
-    frame, _ = tokens.ENCODING.encode(tokenizer(), rows, 64, CLASSES)
+    frame, _ = encoding.ENCODING.encode(tokenizer(), rows, 64, CLASSES)
     model.classifier("q").unanswerable = False
     none = Mask("none", None, 0.0, None, np.zeros((LAYERS, HEADS), dtype=bool))
     found = under_masks(model, "q", Examples.for_task(frame, CLASSES), np.arange(4), [none], CPU)

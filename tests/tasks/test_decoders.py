@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.words.head import Annotations
+from headspec.tasks.kinds.words.decoders import Annotations
 from headspec.tasks.kinds.words.spans import PREDICATE
 from headspec.tasks.kinds.words.trees import PUNCTUATION
 from headspec.tasks.kinds.words.units import NONE, written

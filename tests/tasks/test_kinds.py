@@ -15,8 +15,8 @@ from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts
-from headspec.tasks.parts import load_part
-from headspec.tasks.registry import FOLDERS, KINDS, counts
+from headspec.tasks.parts import FOLDERS, load_part
+from headspec.tasks.registry import KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
@@ -24,10 +24,12 @@ STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
 def test_every_kind_is_listed():
-    names = (root.rpartition(":")[2] for root in parts.part_roots("KIND"))
-    families = {name.removesuffix("_KIND").lower() for name in names if name != "KIND"}
-    assert families | {name for name, folder in FOLDERS.items() if name == folder} == {*KINDS}
-    assert {*FOLDERS.values()} == {path.parent.name for path in parts.KINDS.glob("*/kind.py")}
+    folders = {path.parent.name: path for path in parts.KINDS.glob("*/kind.py")}
+    assert {*FOLDERS.values()} == {*folders}
+    names = {folder: vars(parts.loaded(path)) for folder, path in folders.items()}
+    defined = {name.lower() for each in names.values() for name in each if name.endswith("_KIND")}
+    alone = {f"{folder}_kind" for folder, each in names.items() if "KIND" in each}
+    assert defined | alone == {f"{name}_kind" for name in KINDS}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -138,18 +140,17 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
         return {*settings.with_kinds(job, (str(LIBRARY / name),))} - {str(LIBRARY / name)}
 
     def modules(names: Iterable[str]) -> set[str]:
-        return {place.rpartition(":")[0] for name in names if (place := parts.root(name, part))}
+        return {str(path) for name in names if (path := parts.file_of(name, part))}
 
     assert found("tables.py") == set() and found(loader) >= modules(kinds) - {str(LIBRARY / loader)}
-    folders = {
-        Path(place).parent for name in kinds for each in parts.LOADED_BY if (place := parts.root(name, each))
-    }
+    files = (parts.file_of(name, each) for name in kinds for each in parts.LOADED_BY)
+    folders = {path.parent for path in filter(None, files)}
     assert {Path(path).parent for path in found(loader)} <= folders
 
 
 @pytest.mark.parametrize("part", ["DATA", "ENCODING", "HEAD"])
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
-    module = parts.root("spans", part).rpartition(":")[0]
+    module = str(parts.file_of("spans", part))
     found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), (module,))
-    assert parts.root("spans", "TASK").rpartition(":")[0] in found
+    assert str(parts.file_of("spans", "TASK")) in found

@@ -14,8 +14,8 @@ from headspec.config.sections.task import Task
 from headspec.errors import DataError
 from headspec.models.multitask import MultiTask
 from headspec.tasks.kinds.texts import metrics
-from headspec.tasks.kinds.texts.data import indicators, parsed
-from headspec.tasks.kinds.texts.label_sets import LABELS_DATA as DATA
+from headspec.tasks.kinds.texts.data import LABELS_DATA as DATA
+from headspec.tasks.kinds.texts.label_sets import indicators, parsed
 from headspec.tasks.metrics import chance, score
 from support import tiny
 

@@ -9,7 +9,7 @@ from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
 from headspec.tasks import metrics, parts
-from headspec.tasks.kinds.translation.data import counted
+from headspec.tasks.kinds.translation.metrics import counted
 from headspec.tasks.metrics import (
     bootstrap_counts,
     chance,
@@ -233,6 +233,6 @@ def test_no_constant_beats_chance(metric, label):
 
 
 def test_metrics_that_a_task_takes_from_another_kind_are_roots_of_its_code():
-    assert metrics.roots(["accuracy", "f1"], ["classification"]) == []
-    taken = metrics.roots(["accuracy", "spearman"], ["classification"])
-    assert taken == [parts.root("regression", "METRICS").rpartition(":")[0]]
+    assert metrics.files(["accuracy", "f1"], ["classification"]) == []
+    taken = metrics.files(["accuracy", "las"], ["classification"])
+    assert taken == [str(parts.file_of("dependencies", "METRICS"))]

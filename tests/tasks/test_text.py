@@ -17,7 +17,7 @@ from headspec.models.batching import Examples
 from headspec.models.language import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import special_tokens
-from headspec.tasks.kinds.text import head, tokens
+from headspec.tasks.kinds.text import encoding, head
 from headspec.tasks.metrics import chance, score
 from support import language, models
 from support.tiny import CPU
@@ -36,12 +36,12 @@ def tokenizers(tmp_path_factory):
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
     tokenizer = tokenizers[name]
-    found, cut = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
+    found, cut = encoding.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
     assert cut == sum(len(ids) > 12 for ids in tokenizer(TEXTS)["input_ids"]) > 0
     for text, encoded in zip(TEXTS, found, strict=True):
         assert encoded.ids == tokenizer(text, truncation=True, max_length=12)["input_ids"]
-        assert encoded.targets == [*encoded.ids[1:], tokens.NONE]
-    whole, _ = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
+        assert encoded.targets == [*encoded.ids[1:], encoding.NONE]
+    whole, _ = encoding.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
     for text, encoded in zip(TEXTS, whole, strict=True):
         first = "" if tokenizer.bos_token_id == encoded.ids[0] else tokenizer.decode(encoded.ids[:1])
         assert encoded.size == len(text.encode()) - len(first.encode())
@@ -53,7 +53,8 @@ def test_special_tokens_that_texts_have_already_are_not_predicted(tokenizers, na
     start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
     marked = [start + text + end for text in TEXTS]
     expected, found = (
-        tokens.predicted_tokens(tokenizer, texts, range(len(texts)), 12, causal) for texts in (TEXTS, marked)
+        encoding.predicted_tokens(tokenizer, texts, range(len(texts)), 12, causal)
+        for texts in (TEXTS, marked)
     )
     assert found == expected
 
@@ -61,24 +62,24 @@ def test_special_tokens_that_texts_have_already_are_not_predicted(tokenizers, na
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
     tokenizer = tokenizers[name]
-    found, _ = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 64, causal=False)
+    found, _ = encoding.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 64, causal=False)
     for text, (ids, targets, size) in zip(TEXTS, found, strict=True):
         whole = tokenizer(text)["input_ids"]
-        places = [i for i, token in enumerate(targets) if token != tokens.NONE]
-        assert len(places) == max(1, round(tokens.MASKED * (len(whole) - 2)))
+        places = [i for i, token in enumerate(targets) if token != encoding.NONE]
+        assert len(places) == max(1, round(encoding.MASKED * (len(whole) - 2)))
         assert not {whole[i] for i in places} & {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
         assert [ids[i] for i in places] == [tokenizer.mask_token_id] * len(places)
         assert [targets[i] if i in places else ids[i] for i in range(len(ids))] == whole
         assert 0 < size <= len(text.encode())
-    again, _ = tokens.predicted_tokens(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
+    again, _ = encoding.predicted_tokens(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
     assert again[::-1] == found
-    others, _ = tokens.predicted_tokens(tokenizer, TEXTS[:1] * 9, range(9), 64, causal=False)
+    others, _ = encoding.predicted_tokens(tokenizer, TEXTS[:1] * 9, range(9), 64, causal=False)
     assert len({tuple(encoded.targets) for encoded in others}) > 1  # other examples have others masked
 
 
 def test_chance_is_the_most_frequent_token_and_the_entropy_of_tokens():
-    targets = [[5, tokens.NONE, 5, 7], [7, 5], [tokens.NONE], [9]]
-    found = tokens.counts(targets, [10, 4, 0, 3])
+    targets = [[5, encoding.NONE, 5, 7], [7, 5], [encoding.NONE], [9]]
+    found = encoding.counts(targets, [10, 4, 0, 3])
     share = {5: 3 / 6, 7: 2 / 6, 9: 1 / 6}
     bits = [2 * -np.log2(share[5]) - np.log2(share[7]), -np.log2(share[7] * share[5]), 0, -np.log2(share[9])]
     assert found == pytest.approx(np.array([[3, 2, 0, 1], [10, 4, 0, 3], [2, 1, 0, 0], bits]).T)
@@ -99,7 +100,7 @@ def read(name: str, tokenizer, own: bool = True):
         {"type": "text", "causal": causal},
     )
     table = pd.DataFrame({"example": range(len(TEXTS)), "text_a": TEXTS, "text_b": None, "label": ""})
-    frame, _ = tokens.ENCODING.encode(tokenizer, table, 24, classes)
+    frame, _ = encoding.ENCODING.encode(tokenizer, table, 24, classes)
     joint = MultiTask(whole.base_model, "last", {"t": classes}, LanguageHead(whole) if own else None)
     return whole, joint.eval(), Examples.for_task(frame, classes)
 
@@ -110,10 +111,10 @@ def own_losses(whole, examples: Examples, causal: bool) -> np.ndarray:
     for ids, targets in zip(examples.ids, examples.gold.columns["rows"], strict=True):
         ids, labels = torch.tensor([ids]), torch.tensor([targets])
         labels = labels.roll(1, 1) if causal else labels  # transformers moves them back
-        labels = labels.masked_fill(labels == tokens.NONE, -100)
+        labels = labels.masked_fill(labels == encoding.NONE, -100)
         with torch.no_grad():
             output = whole(input_ids=ids, labels=labels)
-        best, real = output.logits.argmax(-1), torch.tensor([targets]) != tokens.NONE
+        best, real = output.logits.argmax(-1), torch.tensor([targets]) != encoding.NONE
         right = int((best == torch.tensor([targets]))[real].sum())
         found.append((float(output.loss) if real.any() else 0.0, right))
     return np.array(found)
@@ -157,7 +158,7 @@ def test_the_family_of_a_model_says_which_tokens_it_predicts(tokenizers):
     tokenizer = AutoTokenizer.from_pretrained(tokenizers["bert"].name_or_path)
 
     def completed(family):
-        return tokens.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
+        return encoding.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
 
     assert [completed(family)["causal"] for family in (CONTINUES, READS)] == [True, False]
     with pytest.raises(ModelError, match="tasks.t.type: got 'text', .* encoder-decoder"):

@@ -8,8 +8,8 @@ from sacrebleu.metrics import BLEU, CHRF
 from headspec import per_example, tables
 from headspec.data.characters import unspaced
 from headspec.heads.pruning import EVALUATION
-from headspec.tasks.kinds.translation import data as counting
-from headspec.tasks.kinds.translation.data import METRICS, counted
+from headspec.tasks.kinds.translation import metrics as counting
+from headspec.tasks.kinds.translation.metrics import METRICS, counted
 from headspec.tasks.metrics import bootstrap_counts, chance, score
 
 WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]

@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.kinds.answer.data import agreement
+from headspec.tasks.kinds.answer.metrics import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.running.edits import within
@@ -64,15 +64,10 @@ DEGREE = {
     "head": "from headspec.tasks.kinds.texts.head import REGRESSION_HEAD as HEAD\n",
 }
 EMOTIONS = {
-    "kind": """
-from headspec.tasks.kinds.texts.kind import Labels
-from headspec.tasks.kinds.texts.label_sets import LabelSets
-from headspec.tasks.kinds.texts.metrics import LABELS_METRICS
-from headspec.tasks.kinds.texts.tokens import LabelEncoding
-
-KIND, DATA, ENCODING = Labels(), LabelSets(), LabelEncoding()
-METRICS = {**LABELS_METRICS}
-""",
+    "kind": "from headspec.tasks.kinds.texts.kind import Labels\n\nKIND = Labels()\n",
+    "data": "from headspec.tasks.kinds.texts.data import LABELS_DATA as DATA\n",
+    "encoding": "from headspec.tasks.kinds.texts.encoding import LABELS_ENCODING as ENCODING\n",
+    "metrics": "from headspec.tasks.kinds.texts.metrics import LABELS_METRICS as METRICS\n",
     "head": """
 from headspec.tasks.kinds.texts.head import Labels
 

@@ -16,7 +16,7 @@ from headspec.models import encoders, tokenization, vocabulary
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained import study_checks
 from headspec.tasks.kinds.translation import head as decoding
-from headspec.tasks.kinds.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.encoding import ENCODING
 from support.data.labelled_texts import table
 from support.running.studies import CONFIG, changed
 from support.translators import SENTENCES as TEXTS

@@ -9,7 +9,7 @@ from headspec.errors import ModelError
 from headspec.models import vocabulary
 from headspec.models.tokenization import tokenizer
 from headspec.models.word_tokens import encode_words, separators
-from headspec.tasks.kinds.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.encoding import ENCODING
 from support.models import MODELS, TEXTS
 from support.translators import classes
 

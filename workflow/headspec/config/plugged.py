@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from headspec.config.study import Study
 from headspec.config.values import ALL, BASELINE, SIZE
 from headspec.errors import ConfigError, DataError, lines, listing, nearest, shown
 from headspec.plugins import HEADS, SIMILARITY
+from headspec.provenance import code_hash
 from headspec.redaction import redacted
 from headspec.registry import unknown
 from headspec.tasks import parts
@@ -194,22 +196,28 @@ def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iter
 
 def _parts(folder: Path, kind: Kind) -> Iterator[str]:
     """Yield problems that keep parts from being found; modules are parsed, not run."""
+    defined: dict[Path, list[str]] = {}
     for path in sorted(folder.glob("*.py")):
         try:
             ast.parse(path.read_bytes(), str(path))
         except SyntaxError as error:
             yield f"{path}, line {error.lineno}: {type(error).__name__}: {error.msg}"
             return
+        defined[path] = code_hash.defined(path.absolute())[0]
+        for name in {*parts.PARTS}.intersection(defined[path]):
+            if path.stem != name.lower():
+                yield f"{path}: defines {name}, expected it in {name.lower()}.py"
     for name in (*NEEDED, "TASK") if kind.on_words else NEEDED:
-        if not parts.root(folder.name, name):
-            yield f"{folder}: no module defines {name}, expected one"
+        found = parts.file_of(folder.name, name)
+        if not found or name not in itertools.chain(*code_hash.defined(found)):
+            yield f"{folder}/{name.lower()}.py: defines no {name}, expected one"
 
 
 def _metrics(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
     valid = [metric for other in others.values() for metric in other.metrics]
-    if root := parts.root(folder.name, "METRICS"):
-        plugins.attempted(str(folder), parts.module(root))
-        valid = [*parts.load(root), *valid]
+    if (folder / "metrics.py").is_file():
+        plugins.attempted(str(folder), f"{parts.PACKAGE}.{folder.name}.metrics")
+        valid = [*parts.load_part(folder.name, "METRICS"), *valid]
     for metric in (*kind.metrics, *kind.usual):
         if metric not in valid:
             expected = f"one of METRICS of the kind, or of another type.{nearest(metric, valid)}"

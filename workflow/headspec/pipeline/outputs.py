@@ -1,38 +1,23 @@
-"""The reference of the tables: their paths, rows and columns; ``headspec reference FILE`` updates it.
+"""The reference of the tables, from their schemas; ``headspec reference FILE`` updates it.
 
-A string below each schema describes columns; like docstrings, it is not a part of a stage's code. Columns of
-many tables are described here.
+Columns of many tables are described here.
 """
 
-import ast
 import functools
 import importlib
 import itertools
-import re
+import pkgutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.pipeline.layout import RUN
-from headspec.provenance import code_hash
 from headspec.tables import Schema
-from headspec.tasks import parts
+from headspec.tasks.parts import load_part
 from headspec.tasks.registry import KINDS
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: the module that fills it, its rows, its paths, and the columns that it describes itself."""
-
-    module: str
-    row: str
-    paths: tuple[str, ...]
-    columns: dict[str, str]
 
 
 #: column: what it holds, unless a table says something else; the explorer shows some, without their links
@@ -153,90 +138,60 @@ GROUPS = {
     "Grouping": ("statistics.grouping",),
 }
 
-#: a table in the strings below schemas, up to the next
-TABLE = r"^Table `(\w+)`: (.+?)(?=^Table `|\Z)"
-#: further columns of a kind of task, in the string below them
-TASK_COLUMNS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
-
 
 @functools.cache
 def schemas() -> dict[str, Schema]:
     """Return the schemas of all tables by name."""
-    by_name: dict[str, Schema] = {}
-    for name, table in described().items():
-        names = vars(importlib.import_module(f"headspec.{table.module}"))
-        by_name[name] = names[name.upper()] if name.upper() in names else names["SCHEMAS"][name]
-    for name, columns, _ in _task_columns():
-        by_name[name] = Schema(by_name[name].columns | columns, by_name[name].keys)
-    return by_name
+    return {name: schema for group in grouped().values() for name, schema in group.items()}
 
 
 @functools.cache
-def described() -> dict[str, Table]:
-    """Return the descriptions of all tables, from the strings below their schemas."""
-    by_name: dict[str, Table] = {}
-    for path in sorted(code_hash.LIBRARY.rglob("*.py")):
-        if '"""Table `' not in path.read_text(encoding="utf-8"):  # parsing takes longer
-            continue
-        module = ".".join(path.relative_to(code_hash.LIBRARY).with_suffix("").parts)
-        for text in _texts(path):
-            by_name |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
-    for name, _, meanings in _task_columns():
-        for column, meaning in meanings.items():
-            columns = by_name[name].columns
-            columns[column] = f"{columns[column]}; {meaning}" if column in columns else meaning
-    return by_name
+def grouped() -> dict[str, dict[str, Schema]]:
+    """Return the schemas of tables by heading and name: constants of modules, and `SCHEMAS` in some."""
+    entries = [f"headspec.{entry}" for entry in itertools.chain(*GROUPS.values())]
+    of_module = {module: entry for entry in sorted(entries, key=len) for module in _modules(entry)}
+    groups: dict[str, dict[str, Schema]] = {title: {} for title in GROUPS}
+    for title, entry in ((title, entry) for title, group in GROUPS.items() for entry in group):
+        for module in (each for each, of in of_module.items() if of == f"headspec.{entry}"):
+            names = vars(importlib.import_module(module))
+            found = {name.lower(): each for name, each in names.items() if isinstance(each, Schema)}
+            groups[title] |= found | names.get("SCHEMAS", {})
+    groups["Data"]["tokens"] = _of_all_kinds(groups["Data"]["tokens"])
+    return groups
 
 
-def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Yield table, further columns and their meanings, from each `COLUMNS` in modules of kinds of tasks."""
-    for path in sorted(code_hash.LIBRARY.glob("tasks/**/*.py")):
-        for text in _texts(path):
-            for table, columns in re.findall(TASK_COLUMNS, text, re.S):
-                parts = path.relative_to(code_hash.LIBRARY.parent).with_suffix("").parts
-                module = importlib.import_module(".".join(parts))
-                yield table, module.COLUMNS, parsed(f".\n\n{columns}").columns
+def _modules(name: str) -> Iterator[str]:
+    """Yield the names of a module, and of those in it if it is a package."""
+    yield name
+    path = getattr(importlib.import_module(name), "__path__", ())
+    yield from (each.name for each in pkgutil.walk_packages(path, f"{name}."))
 
 
-def _texts(path: Path) -> list[str]:
-    """Return the strings that are statements of a module."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return [text for statement in body if (text := _text(statement))]
+def _of_all_kinds(tokens: Schema) -> Schema:
+    """Return the schema of tokens with the columns of all kinds of tasks, and of prompts."""
+    columns, meanings = dict(tokens.columns), {name: [text] for name, text in tokens.about.items()}
+    for part, kind in itertools.product(("ENCODING", "PROMPTS"), KINDS):
+        more = load_part(kind, part).columns
+        columns |= more.columns
+        for name, text in more.about.items():
+            meanings.setdefault(name, []).append(text)
+    about = {name: "; ".join(dict.fromkeys(texts)) for name, texts in meanings.items()}
+    return replace(tokens, columns=columns, about=about)
 
 
-def _text(statement: ast.stmt) -> str:
-    """Return the string that is a statement; empty if it is another one."""
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+def paths(name: str) -> tuple[str, ...]:
+    """Return the paths of a table, with wildcards, in the folder of results."""
+    stated = schemas()[name].paths or (f"tables/{name}.parquet",)
+    return tuple(path.replace("{run}", RUN) for path in stated)
 
 
-def _below(path: str, name: str) -> str:
-    """Return the next string below the definition of a name, up to other code."""
-    body = ast.parse(Path(path).read_text(encoding="utf-8")).body
-    assigned = [name in code_hash.names(statement) for statement in body]
-    after = itertools.dropwhile(lambda each: not each[1], zip(body, assigned, strict=True))
-    below = itertools.takewhile(lambda each: isinstance(each, (ast.Assign, ast.Expr)), (a for a, _ in after))
-    return next((text for each in below if (text := _text(each))), "")
-
-
-def parsed(text: str, module: str = "") -> Table:
-    """Parse ``a row for each <row>.``, paths and, below an empty line, a line for each column or several."""
-    head, _, columns = text.strip().partition("\n\n")
-    row, _, paths = " ".join(head.split()).partition(". ")
-    lines = re.sub(r"\n +", " ", columns).splitlines()
-    entries = (line.split(": ", 1) for line in lines if line)
-    meanings = {column: meaning for columns, meaning in entries for column in columns.split(", ")}
-    return Table(module, row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
-
-
-def own_columns(table: Table) -> set[str]:
+def own_columns(schema: Schema) -> set[str]:
     """Return the columns that a table describes itself, with the ends of their intervals."""
-    return {column + end for column in table.columns for end in ("", *ENDS)}
+    return {column + end for column in schema.about for end in ("", *ENDS)}
 
 
 def markdown() -> str:
     """Return the reference: columns of many tables, and all tables."""
-    descriptions, defined = described(), schemas()
     lines = [
         "## Columns of many tables",
         "",
@@ -244,15 +199,10 @@ def markdown() -> str:
         "",
     ]
     lines += ["## Several numbers", "", *_several(), ""]
-    entries = [entry for modules in GROUPS.values() for entry in modules]
-    places = {
-        name: max((entry for entry in entries if f"{table.module}.".startswith(f"{entry}.")), key=len)
-        for name, table in descriptions.items()
-    }
-    for title, modules in GROUPS.items():
+    for title, group in grouped().items():
         lines += [f"## {title}", ""]
-        for name in (name for entry in modules for name in places if places[name] == entry):
-            lines += _section(name, descriptions[name], defined[name].stored)
+        for name, schema in group.items():
+            lines += _section(name, schema)
     return "\n".join(lines)
 
 
@@ -265,7 +215,7 @@ def _columns(entries: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _several() -> Iterator[str]:
-    """Yield lines on what lists of numbers hold, by type of task, from below its kind's metrics."""
+    """Yield lines on what lists of numbers hold, by type of task."""
     yield (
         "Lists of a task have the same length; *units* are [what is counted](words.md#what-is-counted), the "
         "*guess* is the best one without reading. The first number is `prediction_values[1]` in DuckDB, "
@@ -275,11 +225,9 @@ def _several() -> Iterator[str]:
     yield "| type of task | `label_values` | `prediction_values` |"
     yield "|---|---|---|"
     by_text: dict[str, list[str]] = {}
-    for name in sorted(KINDS):
-        text = re.sub(r"\n +", " ", _below(*str(parts.root(name, "METRICS")).split(":")))
-        if several := dict(re.findall(r"^(\w+_values): (.+)", text, re.M)):
-            meaning = f"{several['label_values']} | {several['prediction_values']}"
-            by_text.setdefault(meaning, []).append(f"`{name}`")
+    for name, kind in sorted(KINDS.items()):
+        if kind.several:
+            by_text.setdefault(" | ".join(kind.several), []).append(f"`{name}`")
     for meaning, names in by_text.items():
         yield f"| {', '.join(names)} | {meaning} |"
 
@@ -289,28 +237,26 @@ def updated(text: str) -> str:
     return between(text, BEGIN, END, "\n" + markdown())
 
 
-def _section(name: str, table: Table, schema: Schema) -> list[str]:
-    """Return heading, row, shared columns, and own columns with their meaning, of a table.
+def _section(name: str, schema: Schema) -> list[str]:
+    """Return heading, paths, row, shared columns, and own columns with their meaning, of a table.
 
-    The row is left out where the names of the key columns say it, the path where the table's name does.
+    The path is left out where the table's name says it.
     """
     names = {
-        column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
-        for place, column in enumerate(schema.columns)
+        column: f"**`{column}`**" if place < schema.stored.keys else f"`{column}`"
+        for place, column in enumerate(schema.stored.columns)
     }
-    shared = [text for column, text in names.items() if column not in own_columns(table)]
+    shared = [text for column, text in names.items() if column not in own_columns(schema)]
     own = _columns(
         (names[column].replace(f"{column}`", f"{column}{INTERVAL}`"), meaning)
         if column + ENDS[0] in names
         else (names[column], meaning)
         for column in names
-        if (meaning := table.columns.get(column))
+        if (meaning := schema.about.get(column))
     )
-    paths = (path.replace(RUN, "{run}") for path in table.paths)
     lines = [f"### {name}", ""]
-    if table.paths != (f"tables/{name}.parquet",):
-        lines += [f"{', '.join(f'`{path}`' for path in paths)}  "]
-    keys = {*list(schema.columns)[: schema.keys]}
-    row = [] if {*re.findall(r"\w+", table.row)} <= keys | {"run", "and"} else [f"Per {table.row}"]
+    if schema.paths:
+        lines += [f"{', '.join(f'`{path}`' for path in schema.paths)}  "]
+    row = [f"Per {schema.row}"] if schema.row else []
     lines += [": ".join([*row, *([", ".join(shared)] if shared else [])])]
     return [*lines, "", *own, ""] if own else [*lines, ""]

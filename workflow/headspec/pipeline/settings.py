@@ -243,7 +243,7 @@ def _with_parts(
 ) -> tuple[str, ...]:
     roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
     if "METRICS" in loaded_parts(roots):
-        roots = (*roots, *registered_metrics.roots(measured, types))
+        roots = (*roots, *registered_metrics.files(measured, types))
     return (*roots, *plugins.registering()) if plugins.__file__ in code_hash.files(roots) else roots
 
 

@@ -40,6 +40,7 @@ class Kind:
     pooled : whether its head reads one vector per text, which runs of the method `frozen` store
     on_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which requires an encoder-decoder
+    several : what `label_values` and `prediction_values` hold, if an example has several numbers
     """
 
     about: str
@@ -62,6 +63,7 @@ class Kind:
     pooled = True
     on_words = False
     writes = False
+    several: tuple[str, str] | None = None
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield problems with keys that not all kinds share."""

@@ -8,6 +8,7 @@ gives the sums in all samples. `METRICS` of a kind of task lists metrics by name
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -52,23 +53,28 @@ class Metric:
     worst: Callable[[Floats], Floats] | None = None
 
 
-def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
+def files(names: Iterable[str], own: Iterable[str]) -> list[str]:
     """Return the modules of the metrics `names` that their tasks, of kinds `own`, take from other kinds."""
-    missing = set(names).difference(*(parts.load_part(kind, "METRICS") for kind in own))
-    others = parts.part_roots("METRICS") if missing else []
-    return [each.rpartition(":")[0] for each in others if missing.intersection(parts.load(each))]
+    reached = {path for kind in own if (path := parts.file_of(kind, "METRICS"))}
+    missing = set(names).difference(*map(_defined, reached))
+    return [str(path) for path in parts.files_of("METRICS") if missing.intersection(_defined(path))]
+
+
+def _defined(path: Path) -> dict[str, Metric]:
+    """Return the metrics in a module, of one kind of task or of a family."""
+    groups = (value for name, value in vars(parts.loaded(path)).items() if f"_{name}".endswith("_METRICS"))
+    return {name: each for metrics in groups for name, each in metrics.items()}
 
 
 @cache
-def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
-    """Return all metrics, cached per set of plugins."""
-    loaded = [parts.load(root) for root in parts.part_roots("METRICS")]
-    return Registry("metric", {name: each for metrics in loaded for name, each in metrics.items()})
+def _known(files: tuple[Path, ...]) -> Registry[Metric]:
+    """Return all metrics, cached per set of modules."""
+    return Registry("metric", {name: each for path in files for name, each in _defined(path).items()})
 
 
 def metric(by: str | Metric) -> Metric:
     """Return the metric with this name, or the given metric; raise ConfigError if there is none."""
-    return by if isinstance(by, Metric) else _known((*parts.plugged(),))[by]
+    return by if isinstance(by, Metric) else _known(tuple(parts.files_of("METRICS")))[by]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:

@@ -1,8 +1,9 @@
-"""Kinds of tasks by name, and their parts: definitions with fixed names, which jobs load.
+"""Kinds of tasks by name, and their parts, which jobs load.
 
-The definitions are in any module of the kind's folder, in `headspec.tasks.kinds` or a plugin:
+A kind of task is a folder in `headspec.tasks.kinds` or a plugin, and its part `HEAD` is in its module
+``head.py``, and so on:
 
-- `KIND`, in ``kind.py``: what the config may say (`headspec.tasks.kind`)
+- `KIND`: what the config may say (`headspec.tasks.kind`)
 - `DATA`: how its source is read (`headspec.tasks.data`)
 - `ENCODING`: from examples to tokens (`headspec.tasks.tokens`)
 - `HEAD`: losses and predictions (`headspec.tasks.task_heads`)
@@ -11,9 +12,9 @@ The definitions are in any module of the kind's folder, in `headspec.tasks.kinds
 - `PROMPTS`: how language models are asked (`headspec.tasks.prompts`)
 - `TASK`: the annotation of words, of kinds on words (`headspec.tasks.kinds.words.units`)
 
-A folder may hold a family of kinds, whose own parts begin with the name of the kind, such as `TAGS_HEAD`, and
-are shared by its kinds otherwise. What a kind lacks comes from its family: the one whose folder it is in, or
-that `FAMILY` in the package of its own folder names, by default `texts`.
+A folder may hold a family of kinds; a part of one of them begins with its name, such as `TAGS_HEAD`. A module
+that a kind lacks comes from its family: the folder that it is in, or that `FAMILY` in the package of its own
+folder names, and then from `texts`.
 """
 
 import os
@@ -22,17 +23,33 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from headspec.errors import ConfigError
 from headspec.provenance import code_hash
 
 #: environment variable with the folders of kinds of tasks from plugins
-FOLDERS = "HEADSPEC_TASKS"
+PLUGGED = "HEADSPEC_TASKS"
 #: package of all kinds, which those of plugins join
 PACKAGE = "headspec.tasks.kinds"
-#: its folder, no file that jobs read (`with_name`)
 KINDS = Path(__file__).parent / "kinds"
+#: kinds in the order of the reference, and their folders
+FOLDERS = {
+    "classification": "texts",
+    "regression": "texts",
+    "translation": "translation",
+    "answer": "answer",
+    "text": "text",
+    "minimal_pairs": "continuations",
+    "answer_pairs": "continuations",
+    "tags": "words",
+    "spans": "words",
+    "dependencies": "words",
+    "constituents": "words",
+    "roles": "words",
+    "labels": "texts",
+}
 #: family of kinds that name none
 TEXTS = "texts"
 #: parts that jobs load, and the modules that load them
@@ -44,6 +61,8 @@ LOADED_BY = {
     "PROMPTS": "tasks/prompts.py",
     "TASK": "tasks/kinds/words/units.py",
 }
+
+PARTS = ("KIND", "COUNTS", *LOADED_BY)
 
 #: class names, empty in the data of pairs; None for regression; for other kinds `type` and more, such as
 #: `labels` of words, or the keys of a translation
@@ -59,46 +78,32 @@ def type_of(classes: Classes) -> str:
 
 def load_part(kind: str, name: str) -> Any:
     """Return the part `name` of a kind of task; ConfigError if there is none."""
-    if not (place := root(kind, name)):
-        folder = plugged().get(kind, KINDS / kind)
-        raise ConfigError(f"{folder}: no module defines {name}, expected one")
-    return load(place)
-
-
-def load(place: str) -> Any:
-    """Return the part at a place."""
-    return getattr(import_module(module(place)), place.rpartition(":")[2])
-
-
-def module(place: str) -> str:
-    """Return the name of the module of a part at a place."""
-    path = Path(place.rpartition(":")[0]).with_suffix("")
-    tops = {KINDS, *(folder.parent for folder in plugged().values())}
-    top = next(folder for folder in tops if folder in path.parents)
-    return ".".join([PACKAGE, *path.relative_to(top).parts])
+    if not (path := file_of(kind, name)):
+        expected = plugged().get(kind, KINDS / kind) / f"{name.lower()}.py"
+        raise ConfigError(f"{expected}: no such file, expected one that defines {name}")
+    found = vars(loaded(path))
+    if (own := f"{kind}_{name}".upper()) not in found and name not in found:
+        raise ConfigError(f"{path}: defines no {name}, expected one")
+    return found.get(own, found.get(name))
 
 
 @cache
-def root(kind: str, name: str) -> str | None:
-    """Return where a part of a kind of task is, as ``<path>:<name>``; None without the part."""
-    places = ((folder, each) for folder in _folders(kind) for each in (_prefixed(kind, name), name))
-    return next((place for folder, each in places if (place := _in_folder(folder, each))), None)
+def file_of(kind: str, name: str) -> Path | None:
+    """Return the module with a part of a kind of task; None without the part."""
+    files = (folder / f"{name.lower()}.py" for folder in _folders(kind))
+    return next(filter(Path.is_file, files), None)
 
 
-def part_roots(name: str) -> list[str]:
-    """Return this part of all kinds of tasks; in a job, of those that it was planned with."""
-    folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
-    modules = (str(path) for folder in sorted(folders) for path in sorted(folder.glob("*.py")))
-    if code_hash.planned:
-        modules = (
-            path for path in map(code_hash.absolute, code_hash.planned) if Path(path).parent in folders
-        )
-    return [f"{path}:{each}" for path in modules for each in code_hash.defined(path)[0] if _is(name, each)]
+def files_of(name: str) -> list[Path]:
+    """Return the modules with a part of all kinds of tasks; in a job, of those it was planned with."""
+    found = (file_of(kind, name) for kind in (*FOLDERS, *plugged()))
+    planned = {Path(code_hash.absolute(each)) for each in code_hash.planned}
+    return [path for path in dict.fromkeys(filter(None, found)) if path in planned or not planned]
 
 
-def _is(name: str, value: str) -> bool:
-    """Return whether a definition is this part of a kind, or of one in a family."""
-    return f"_{value}".endswith(f"_{name}")
+def loaded(path: Path) -> ModuleType:
+    """Return a module with a part of a kind of task."""
+    return import_module(f"{PACKAGE}.{path.parent.name}.{path.stem}")
 
 
 def loaded_parts(roots: Iterable[str]) -> list[str]:
@@ -109,40 +114,24 @@ def loaded_parts(roots: Iterable[str]) -> list[str]:
 
 def with_parts(roots: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return roots of a job's code with modules of these kinds of tasks whose parts it loads by name."""
-    places = (place for part in loaded_parts(roots) for kind in kinds if (place := root(kind, part)))
-    more = tuple(dict.fromkeys(path for place in places if (path := place.rpartition(":")[0]) not in roots))
+    files = (file_of(kind, part) for part in loaded_parts(roots) for kind in kinds)
+    more = tuple(path for path in dict.fromkeys(map(str, filter(None, files))) if path not in roots)
     return with_parts((*roots, *more), kinds) if more else roots  # parts may load parts
 
 
 def _folders(kind: str) -> Iterator[Path]:
     """Yield the folders in which a kind of task may have parts, the kind's own first."""
-    own = plugged().get(kind, KINDS / kind)
-    if own.is_dir():
+    if own := plugged().get(kind):
         yield own
         yield KINDS / getattr(import_module(f"{PACKAGE}.{kind}"), "FAMILY", TEXTS)
-    else:
-        families = (path.parent for path in sorted(KINDS.glob("*/kind.py")))
-        yield from (folder for folder in families if _in_folder(folder, _prefixed(kind, "KIND")))
+    elif kind in FOLDERS:
+        yield KINDS / FOLDERS[kind]
     yield KINDS / TEXTS
-
-
-def _prefixed(kind: str, name: str) -> str:
-    return f"{kind}_{name}".upper()
-
-
-def _in_folder(folder: Path, name: str) -> str | None:
-    """Return where modules of a folder define a name, or else import it; ConfigError if several do."""
-    names = {str(path): code_hash.defined(path) for path in sorted(folder.glob("*.py"))}
-    modules = [path for path, (own, _) in names.items() if name in own]
-    modules = modules or [path for path, (_, imported) in names.items() if name in imported][:1]
-    if len(modules) > 1:
-        raise ConfigError(f"{modules[0]} and {modules[1]} have {name} both; expected one of them to")
-    return f"{modules[0]}:{name}" if modules else None
 
 
 def plugged() -> dict[str, Path]:
     """Return the folder of each kind of task from a plugin."""
-    folders = filter(None, os.environ.get(FOLDERS, "").split(os.pathsep))
+    folders = filter(None, os.environ.get(PLUGGED, "").split(os.pathsep))
     return {Path(folder).name: Path(folder) for folder in folders}
 
 
@@ -151,9 +140,9 @@ def plug(folders: Iterable[Path]) -> None:
     for kind in plugged():
         for module in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.{kind}.")]:
             del sys.modules[module]
-    os.environ[FOLDERS] = os.pathsep.join(str(folder.absolute()) for folder in folders)
+    os.environ[PLUGGED] = os.pathsep.join(str(folder.absolute()) for folder in folders)
     _find_plugged()
-    root.cache_clear()
+    file_of.cache_clear()
 
 
 def _find_plugged() -> None:

@@ -10,7 +10,7 @@ from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import TOKENS, job_tokenizer
 from headspec.progress import log, stage
-from headspec.tasks.kinds.texts.tokens import ENCODING
+from headspec.tasks.kinds.texts.encoding import ENCODING
 
 snakemake: Snakemake
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):

@@ -17,8 +17,9 @@ from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.answer.data import LONGEST, Split, agreement, split_for
-from headspec.tasks.kinds.answer.tokens import NONE, Pair
+from headspec.tasks.kinds.answer.data import LONGEST
+from headspec.tasks.kinds.answer.encoding import NONE, Pair
+from headspec.tasks.kinds.answer.metrics import Split, agreement, split_for
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, small, unless_broken
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ class Answer(Kind):
     unused = ("labels", "test")
     refuses = frozenset({"prompted", "transfer"})
     pooled = False
+    several = ("F1 and exact match of no answer", "F1 and exact match")
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield a problem for questions without a context."""

@@ -1,6 +1,6 @@
 """Pairs of continuations, the first of which should be likelier for a language model.
 
-Metrics are based on the log-likelihood of the right continuation minus the wrong one's; chance is 0.
+Their metrics are of the log-likelihood of the right continuation minus the wrong one's; chance is 0.
 """
 
 from __future__ import annotations
@@ -8,23 +8,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from headspec.config.values import as_text
 from headspec.data.sources.columns import check_plain
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.metrics import Metric, each, mean
-from headspec.tasks.metrics import columns as summands
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from headspec.config.sections.task import Task
 
-#: names of the continuations, in order
+#: the continuations, in order
 CLASSES = ["right", "wrong"]
 
 
@@ -35,12 +31,12 @@ class Pairs(Texts):
         return []
 
 
-#: maximum share of pairs left out because they are not two different texts; published sets have a few
+#: largest share of pairs that are left out because they are no two texts; published sets have a few
 FEW = 0.1
 
 
 def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd.Series:
-    """Return which pairs are two different texts, bool (n,); DataError if more than `FEW` are not."""
+    """Return which continuations are two texts that differ, (n,); DataError if more than `FEW` are not."""
     empty = (pairs.map(str.strip) == "").any(axis=1)
     wrong = empty | (pairs.iloc[:, 0] == pairs.iloc[:, 1])
     if wrong.sum() > FEW * len(wrong):
@@ -54,7 +50,7 @@ def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd
 
 
 def _kept(rows: pd.DataFrame, kept: pd.Series) -> pd.DataFrame:
-    """Return the pairs that are kept; `attrs` counts the others."""
+    """Return the rows of pairs that are kept; `attrs` counts the others."""
     rows = rows[kept]
     rows.attrs |= {"same": int((~kept).sum())} if not kept.all() else {}
     return rows
@@ -80,7 +76,7 @@ MINIMAL_PAIRS_DATA = MinimalPairs()
 
 class AnswerPairs(Pairs):
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return rows labelled with both answers, to be read by `continuations.data.answers`."""
+        """Return rows labelled by both answers, which `continuations.data.answers` reads."""
         texts, names = self.texts(frame, task, key, where), self.columns(task)
         for name in names:
             check_plain(frame[name], f"{key}.label", where)
@@ -92,27 +88,8 @@ class AnswerPairs(Pairs):
         return _kept(texts.assign(label=pd.Series(written, index=frame.index)), kept)
 
     def claims(self, labels: pd.Series) -> pd.Series:
-        """Return the right answers; there may be several wrong ones."""
+        """Return the right answers; wrong ones may be several."""
         return labels.map(lambda label: answers(label)[0])
 
 
 ANSWER_PAIRS_DATA = AnswerPairs()
-
-
-Floats = NDArray[np.float64]
-
-
-def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
-    """Count double: 2 if the right one is likelier, and 1 for ties."""
-    return 2 * np.ones((len(label), 1)), summands(np.sign(differences) + 1)
-
-
-def _differences(label: Floats, differences: Floats) -> tuple[NDArray[Any], Floats]:
-    """Return summands of labels, (n, 1), and of differences, (..., n) to (..., n, columns)."""
-    return each(label), summands(differences)
-
-
-METRICS = {
-    "pair_accuracy": Metric("pairs right", _preferred, mean, np.zeros_like, worst=np.zeros_like),
-    "logit_difference": Metric("logit difference", _differences, mean, np.zeros_like, worst=np.zeros_like),
-}

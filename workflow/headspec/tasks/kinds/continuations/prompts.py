@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from headspec.errors import ModelError, shown
 from headspec.models.tokenization import around, special_tokens
 from headspec.tasks.kinds.continuations.data import CLASSES, answers
-from headspec.tasks.kinds.texts.counts import Counts
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.prompts import Prompt, Prompting
 
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
     from headspec.data.prepare import Prepared
     from headspec.tasks.kinds.texts.wording import Wording
 
 
 class Pairs(Prompting):
-    """Pairs of texts as continuations of the tokenizer's start token, or else its end-of-text token."""
+    """Pairs of texts as continuations, after the tokenizer's first token, or else its token for text ends."""
 
     continues = True
 
@@ -40,7 +38,7 @@ class Pairs(Prompting):
         return CLASSES
 
     def prompt(self, good: str, bad: str) -> Prompt:
-        """Return the common prefix of two texts and both continuations, cut after `most` tokens."""
+        """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
         whole = [
             around(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], self.start)
             for text in (good, bad)
@@ -60,7 +58,7 @@ class Pairs(Prompting):
 MINIMAL_PAIRS_PROMPTS = Pairs
 
 
-#: number of distinct pairs of answers that planning reads; jobs read all
+#: distinct pairs of answers read while planning; jobs read all
 PAIRS = 300
 
 
@@ -87,34 +85,3 @@ class AnswerPairs(Prompts):
 
 
 ANSWER_PAIRS_PROMPTS = AnswerPairs
-
-
-class PairCounts(Counts):
-    texts_read = 2
-
-    def prompts(
-        self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
-    ) -> pd.DataFrame | None:
-        """Return the first text, and the second without the shared prefix."""
-        if texts is None:
-            return None
-        words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
-        return texts.assign(text_b=[" ".join(b[len(os.path.commonprefix([a, b])) :]) for a, b in words])
-
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        return length
-
-
-MINIMAL_PAIRS_COUNTS = PairCounts()
-
-
-class AnswerCounts(Counts):
-    """Counts with a letter in place of each answer from a column."""
-
-    labels = ('[" a", " b"]',)
-
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        return 2
-
-
-ANSWER_PAIRS_COUNTS = AnswerCounts()

@@ -1,20 +1,18 @@
-"""Unlabelled texts, whose own tokens are predicted, and metrics from numbers that add up over texts.
+"""Texts without labels, whose own tokens are predicted, and metrics from numbers that add up over texts.
 
-Predictions hold the number of tokens predicted right, and the surprisal of all in bits. Labels hold the
-numbers of predicted tokens and of their bytes, and both prediction numbers for the best constant prediction:
-the most frequent token, and each token by its frequency.
+Predictions have the number of tokens predicted right, and the surprisal of all in bits. Labels have the
+numbers of predicted tokens and of their bytes, and both numbers for the best constant prediction: the most
+frequent token, and each token by its frequency.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.metrics import Metric, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,22 +33,3 @@ class Unlabelled(Texts):
 
 
 DATA = Unlabelled()
-
-#: positions of the numbers in a label, and in a prediction
-TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)
-RIGHT, BITS = 0, 1
-
-
-def _sums(place: int, by: int, label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-    return label[..., [by]], predictions[..., [place]]
-
-
-def _constant(label: Floats) -> Floats:
-    return label[..., BLIND]
-
-
-METRICS = {
-    "token_accuracy": Metric("accuracy of tokens", partial(_sums, RIGHT, TOKENS), mean, _constant, True),
-    "bits_per_token": Metric("bits per token", partial(_sums, BITS, TOKENS), mean, _constant, True),
-    "bits_per_byte": Metric("bits per byte", partial(_sums, BITS, BYTES), mean, _constant, True),
-}

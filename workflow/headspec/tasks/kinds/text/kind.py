@@ -16,14 +16,15 @@ class Text(Kind):
     about = "the [text](tasks-and-models.md#language-modelling) itself, as a language model"
     called = "of language modelling"
     metrics = ("token_accuracy", "bits_per_token", "bits_per_byte")
-    beside = frozenset({"bits_per_token", "bits_per_byte"})  # lower is better
+    beside = frozenset({"bits_per_token", "bits_per_byte"})  # they fall where models are better
+    several = ("tokens; bytes; right tokens and bits of the guess", "right tokens; bits")
     label_columns = 0
     unused = ("text_b", "labels", "test")
     refuses = frozenset({"transfer"})
     prompts = needs_prompt = pooled = False
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems with prompt keys, which a language model does not need to predict texts."""
+        """Yield problems of prompt keys, which a language model does not need to predict texts."""
         return prompt_keys.unused(key, task, *prompt_keys.KEYS)
 
 

@@ -70,6 +70,8 @@ class Labels(Kind):
     unused = ("test",)
     refuses = frozenset({"prompted", "transfer"})
 
+    several = ("1 for each label that the text has, else 0", "probability of each label")
+
     def problems(self, key: str, task: Any) -> Iterator[str]:
         """Yield problems with single labels, and with `labels` that are not the 0/1 columns."""
         columns = task.label if isinstance(task.label, list) else []

@@ -14,7 +14,7 @@ from headspec.data import joints
 from headspec.data.sources import columns
 from headspec.data.sources.columns import LISTS, NESTED
 from headspec.errors import DataError, shown
-from headspec.tasks.kinds.texts.data import split_names
+from headspec.tasks.kinds.texts.label_sets import split_names
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

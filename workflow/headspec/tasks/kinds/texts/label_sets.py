@@ -1,90 +1,76 @@
-"""Sets of labels from a column of lists, or from 0/1 columns."""
+"""Sets of labels: several names in a cell, sets as JSON, and as rows of 0 and 1."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from headspec.config.values import as_text
-from headspec.data.sources import columns
-from headspec.errors import DataError
-from headspec.tasks.data import check_varied
-from headspec.tasks.kinds.texts import label_cells
-from headspec.tasks.kinds.texts.data import Texts, parsed, written
-
-if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
-    from headspec.tasks.parts import Classes
+from headspec.data import joints
 
 
-class LabelSets(Texts):
-    """Texts or pairs of texts, each with any number of labels, joined in cells by `written`."""
+def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Return the labels in each name that is several labels, all of which are labels elsewhere.
 
-    least = "two sets of labels"
+    Parameters
+    ----------
+    names : what cells hold
+    whole : names that are one label each, in which parts may be found, too
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        texts = self.texts(frame, task, key, where)
-        stored = _from_columns if isinstance(task.label, list) else label_cells.read
-        sets = stored(frame, task, key, where)
-        if task.labels is not None:
-            mapping = {as_text(label): name for label, name in task.labels.items()}
-            _check(sets, list(mapping), f"{key}.labels", where, "the labels")
-            sets = sets.map(lambda names: [mapping[name] for name in names])
-        label = sets.map(written)
-        check_varied(label, task, key, where)
-        return texts.assign(label=label)
-
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Return labels in the order of `task.labels` or of 0/1 columns, else sorted."""
-        if task.labels is not None:
-            names = list(dict.fromkeys(task.labels.values()))
-        elif isinstance(task.label, list):
-            names = list(task.label)
-        else:
-            names = sorted(self.tally(labels))
-        return {"type": task.type, "labels": names}
-
-    def tally(self, labels: pd.Series) -> Counter[str]:
-        return Counter(name for label in labels for name in parsed(label))
-
-    def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
-        assert isinstance(classes, dict)
-        what = "the labels of the training split"
-        _check(labels.map(parsed), classes["labels"], key, where, what)
-
-    def strata(self, rows: pd.DataFrame) -> pd.Series:
-        """Return the rarest label of each row, or "", so that rare labels keep their shares."""
-        sets = rows["label"].map(parsed)
-        frequency = Counter(name for names in sets for name in names)
-        return sets.map(lambda names: min(names, key=lambda name: (frequency[name], name), default=""))
+    Raises
+    ------
+    joints.Unclear
+        A name has one of `joints.MARKS`, or what joins other labels, or spaces between words that other names
+        have, too; but some parts are not labels elsewhere.
+    """
+    whole = {*whole}
+    names = {*names} - whole
+    parts = {name: joints.marked(name) for name in names if joints.MARKS.search(name)}
+    single = whole | (names - {*parts}) | {pieces[0] for pieces in parts.values() if len(pieces) == 1}
+    for name in sorted(parts):
+        if not {*parts[name]} <= single:
+            raise joints.Unclear(name, joints.whole_joint(names, name))
+    return parts | _at_other_joints(single - whole, whole)
 
 
-def _from_columns(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
-    """Return the names of the columns that are 1 in each row."""
-    flags = {}
-    for name in task.label:
-        columns.check_plain(frame[name], f"{key}.label", where)
-        flags[name] = columns.to_text(frame[name]).str.lower().map(label_cells.FLAGS)
-        if (wrong := flags[name].isna()).any():
-            row: Any = wrong.idxmax()
-            raise DataError(
-                f"{key}.label: row {row + 1} of {where} has '{frame[name][row]}' in column '{name}', "
-                f"expected 0 or 1 ({wrong.sum()} of {len(wrong)} rows)"
-            )
-    chosen = pd.DataFrame(flags).to_numpy(dtype=bool)
-    names = np.array(list(flags), dtype=object)
-    return pd.Series([names[row].tolist() for row in chosen], index=frame.index, dtype=object)
+def _at_other_joints(names: set[str], whole: set[str]) -> dict[str, list[str]]:
+    """Return the labels in names between anything else."""
+    found = {name: one for name, one in joints.composed(names | whole).items() if name in names}
+    for name in joints.rarely_worded(found):
+        raise joints.Unclear(name, found[name].joint)
+    usual = dict.fromkeys(one.joint for one in found.values())
+    alone = (names | whole) - {*found}
+    for name in sorted(names - {*found}):
+        for joint in usual:
+            if len(pieces := joints.pieces(name, joint)) > 1 and not alone.isdisjoint(pieces):
+                raise joints.Unclear(name, joint)
+    spaced = {name: pieces for name in sorted(names - {*found}) if len(pieces := name.split()) > 1}
+    n = Counter(word for name in names for word in {*name.split()})
+    for name, pieces in spaced.items():
+        if all(word in alone - {*spaced} or n[word] > 1 for word in pieces):
+            several = joints.recurring(names)
+            raise joints.Unclear(name, several.joint if several and several.joint in name else " ")
+    return {name: one.parts for name, one in found.items()}
 
 
-def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: str) -> None:
-    """Raise DataError if a label is not one of `valid`, which the message calls `what`."""
-    known = {*valid}
-    unknown = {row: name for row, names in sets.items() for name in names if name not in known}
-    columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)
+def written(names: Iterable[str]) -> str:
+    """Return a set of labels as a sorted list in JSON."""
+    return json.dumps(sorted({*names}), ensure_ascii=False)
 
 
-LABELS_DATA = LabelSets()
+def parsed(label: str) -> list[str]:
+    """Return the names in JSON from `written`."""
+    return [str(name) for name in json.loads(label)]
+
+
+def indicators(labels: Iterable[str], names: Sequence[str]) -> NDArray[np.float64]:
+    """Return rows of 0 and 1, (n, names), for sets of labels in JSON."""
+    index = {name: i for i, name in enumerate(names)}
+    sets = [parsed(label) for label in labels]
+    rows = np.zeros((len(sets), len(names)))
+    for row, chosen in zip(rows, sets, strict=True):
+        row[[index[name] for name in chosen]] = 1
+    return rows

@@ -169,8 +169,3 @@ LABELS_METRICS = {
     "macro_f1": Metric("macro F1", _per_label, _macro, np.ones_like, several=True, early=EARLY),
     "lrap": Metric("LRAP", _ranking_precision, mean, _good_ranking, several=True),
 }
-"""Sets of labels.
-
-label_values: 1 for each label that the text has, else 0
-prediction_values: probability of each label
-"""

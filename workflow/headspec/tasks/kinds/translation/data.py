@@ -1,34 +1,30 @@
-"""Source texts, the target texts that the model should write, and metrics for these.
+"""Texts and the texts that the model should write, and metrics of these.
 
-BLEU (Papineni et al. 2002) and chrF (Popovic 2015), as in sacrebleu (Post 2018, aclanthology.org/W18-6319),
-and the share of texts equal to the reference follow from counts that add up over sentences (`counted`).
-Labels hold the counts of the best constant prediction.
+BLEU (Papineni et al. 2002), chrF (Popovic 2015), as in sacrebleu (Post 2018, aclanthology.org/W18-6319), and
+the share of texts that equal the reference follow from counts that add up over sentences (`counted`). Labels
+have the counts of the best constant prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from headspec.data import characters
 from headspec.data.sources import columns
 from headspec.tasks.data import check_varied
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.kinds.translation.kind import BY_CHARACTER, KEYS, TOKENIZERS, UNSPACED
-from headspec.tasks.metrics import Metric, mean, ratio, score, taken
+from headspec.tasks.kinds.translation.kind import KEYS, UNSPACED
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: number of target texts that determine the script of a translation
+#: number of target texts that decide the script of a translation
 SAMPLE = 1000
-#: length ratio, relative to the usual one, from which a row is suspicious (Moses' clean-corpus-n.perl drops
-#: nine words to one)
+#: ratio of both sides' lengths, relative to the usual one, from which a row is doubtful (Moses'
+#: clean-corpus-n.perl drops nine words to one)
 UNLIKE = 9
 #: share of such rows that deserves a warning; there are at most two in 29,000 rows of Multi30k
 MISALIGNED = 0.01
@@ -46,17 +42,17 @@ class Translation(Texts):
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)
         check_varied(rows["label"], task, key, where)
-        # a source without a target is useless
+        # a source without a target is of no use
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Return how target texts are written."""
+        """Return how targets are written."""
         language = characters.unspaced(labels.head(SAMPLE))
         more = {UNSPACED: language} if language else {}
         return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return rows with an unusual ratio of lengths."""
+        """Return rows whose ratio of lengths is far from the usual one."""
         lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
         ratio = (lengths[0] / lengths[1]).map(np.log)
         unlike = (ratio - ratio.median()).abs() > np.log(UNLIKE)
@@ -66,113 +62,3 @@ class Translation(Texts):
 
 
 DATA = Translation()
-
-
-Floats = NDArray[np.float64]
-
-#: orders of n-grams
-WORDS, CHARACTERS = 4, 6
-#: positions of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
-#: characters, n-grams of the prediction, of the reference, and matches; whether the texts are equal
-BLEU = slice(0, 2 + 2 * WORDS)
-CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
-SAME = slice(CHRF.stop, CHRF.stop + 1)
-
-
-def _bleu(_: Floats, sums: Floats) -> Floats:
-    """Return BLEU, smoothed exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k."""
-    length, reference = sums[..., 0], sums[..., 1]
-    right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
-    none = (right == 0) & (total > 0)
-    smoothed = np.where(none, 0.5 ** np.cumsum(none, axis=-1), right)
-    defined = (right.any(axis=-1)) & (total > 0).all(axis=-1) & (length > 0)
-    precision = np.divide(smoothed, total, out=np.ones_like(smoothed), where=defined[..., None])
-    longer = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
-    bleu: Floats = defined * np.exp(np.minimum(0, 1 - longer) + np.log(precision).mean(axis=-1))
-    return bleu
-
-
-def _chrf(_: Floats, sums: Floats) -> Floats:
-    """Return F2 of precision and recall, averaged over orders that both texts have."""
-    by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
-    predicted, reference, right = np.moveaxis(by_order, -1, 0)
-    both = (predicted > 0) & (reference > 0)
-    orders = np.maximum(both.sum(axis=-1), 1)
-    precision, recall = (ratio(right * both, every).sum(axis=-1) / orders for every in (predicted, reference))
-    return ratio(5 * precision * recall, 4 * precision + recall)
-
-
-def _constant(label: Floats) -> Floats:
-    return label
-
-
-METRICS = {
-    "chrf": Metric("chrF", partial(taken, CHRF), _chrf, _constant, several=True),
-    "bleu": Metric("BLEU", partial(taken, BLEU), _bleu, _constant, several=True),
-    "exact_match": Metric("exact match", partial(taken, SAME), mean, _constant, several=True),
-}
-"""What is counted.
-
-label_values: `prediction_values` of a constant text
-prediction_values: the sums of sacrebleu, in its order: BLEU's lengths of text and reference, matches and
-    n-grams by order; chrF's n-grams of text and reference and matches by order; 1 if the texts are equal
-"""
-
-
-#: number of references tried as a constant prediction, and of sentences on which they are compared
-TRIED, COMPARED = 10, 200
-
-
-@cache
-def _sacrebleu(language: str | None) -> tuple[Any, Any]:
-    """Return BLEU and chrF; `language`, if given, has no spaces between words and needs its own tokens."""
-    from sacrebleu.metrics import BLEU as Bleu
-    from sacrebleu.metrics import CHRF as Chrf  # slow to import
-
-    try:
-        bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
-    except RuntimeError:  # MeCab is not installed
-        bleu = Bleu(tokenize=BY_CHARACTER)
-    return bleu, Chrf()
-
-
-def signatures(language: str | None = None) -> dict[str, str]:
-    """Return sacrebleu's signatures of BLEU and chrF, with its version, by metric."""
-    names = (f"bleu ({language})" if language else "bleu", "chrf")
-    counted([""], [""], language)  # signatures include the number of references
-    return {
-        name: str(metric.get_signature()) for name, metric in zip(names, _sacrebleu(language), strict=True)
-    }
-
-
-def counted(
-    texts: Sequence[str], references: Sequence[str], language: str | None = None
-) -> list[tuple[int, ...]]:
-    """Return the counts of each text; `language` has no spaces (`headspec.data.characters.unspaced`)."""
-    bleu_counts, chrf_counts = (
-        # there is no public name for the summands of corpus scores
-        metric._extract_corpus_statistics(list(texts), [list(references)])
-        for metric in _sacrebleu(language)
-    )
-    same = [int(text.strip() == reference.strip()) for text, reference in zip(texts, references, strict=True)]
-    return [(*a, *b, c) for a, b, c in zip(bleu_counts, chrf_counts, same, strict=True)]
-
-
-def labels(references: Sequence[str], language: str | None = None) -> NDArray[np.float64]:
-    """Return labels (n, counts) of references: the counts of a constant prediction."""
-    constant = [constant_prediction(references, language)] * len(references)
-    return np.array(counted(constant, references, language), dtype=float)
-
-
-def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
-    """Return the reference of medium length with the best chrF as a prediction for all sources."""
-    ordered = sorted(references, key=lambda text: (len(text), text))
-    start = max(0, (len(ordered) - TRIED) // 2)
-    places = np.linspace(0, len(references) - 1, min(COMPARED, len(references))).astype(int)
-    compared = [references[place] for place in places]
-
-    def chrf(text: str) -> float:
-        counts = np.array(counted([text] * len(compared), compared, language), dtype=float)
-        return score("chrf", counts, counts)
-
-    return max(ordered[start : start + TRIED], key=chrf)

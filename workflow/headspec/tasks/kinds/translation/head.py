@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from headspec.head_arrays import CROSS, DECODER, ENCODER
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.translation.data import counted
 from headspec.tasks.kinds.translation.kind import UNSPACED
-from headspec.tasks.kinds.words.head import masked_means
+from headspec.tasks.kinds.translation.metrics import counted
+from headspec.tasks.kinds.words.decoders import masked_means
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, unless_broken
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def written(
 
     Beam search ranks texts by the mean log-probability of their tokens, unless the model's own settings have
     another length penalty. `states` (batch, source tokens, hidden) are the encoder's; `classes` are completed
-    by `headspec.tasks.kinds.translation.tokens`.
+    by `headspec.tasks.kinds.translation.encoding`.
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
     ids = encoder.generate(

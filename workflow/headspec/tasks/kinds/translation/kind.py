@@ -27,6 +27,11 @@ class Translation(Kind):
     about = "a text, by an encoder-decoder"
     called = "of translation"
     metrics = ("chrf", "bleu", "exact_match")
+    several = (
+        "`prediction_values` of a constant text",
+        "the sums of sacrebleu, in its order: BLEU's lengths of text and reference, matches and n-grams by "
+        "order; chrF's n-grams of text and reference and matches by order; 1 if the texts are equal",
+    )
     keys = {
         "source_language": (
             str | None,

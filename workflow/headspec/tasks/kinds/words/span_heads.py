@@ -10,7 +10,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.tasks.kinds.words import spans
-from headspec.tasks.kinds.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
+from headspec.tasks.kinds.words.decoders import (
+    Decoder,
+    Given,
+    Lengths,
+    Units,
+    masked_means,
+    normalised,
+    within,
+)
 from headspec.tasks.kinds.words.spans import PREDICATE
 from headspec.tasks.kinds.words.units import NONE
 from headspec.tasks.task_heads import small

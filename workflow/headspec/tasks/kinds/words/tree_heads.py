@@ -9,7 +9,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.tasks.kinds.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
+from headspec.tasks.kinds.words.decoders import (
+    Decoder,
+    Given,
+    Lengths,
+    Units,
+    masked_means,
+    normalised,
+    within,
+)
 from headspec.tasks.kinds.words.trees import PUNCTUATION, best_spans, best_tree
 from headspec.tasks.kinds.words.units import NONE
 

@@ -1,9 +1,9 @@
 """Units of annotation, how they are counted, and their metrics.
 
-A unit is a tuple of word positions, from 0, and a label: a tag (word, tag), a span (first, last, type), or an
-arc (word, head, relation), where the root is its own head. Tables hold the units of a sentence as JSON.
+A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a span (first, last, type), an
+arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
 Sources count spans in words, or in characters of texts. Metrics are shares of right units, and F1: labels
-hold the number of units and the counts of the blind prediction, predictions hold their counts.
+have the number of units and the counts of the blind prediction, predictions their counts.
 """
 
 import json
@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.data.sources.columns import SPACES, list_items, whole
-from headspec.tasks import metrics
-from headspec.tasks.metrics import Metric
 from headspec.tasks.parts import load_part
 
 #: index of labels missing in training, and word of tokens outside words, as in `headspec.models.word_tokens`
@@ -32,10 +30,10 @@ class WordTask(Protocol):
 
     Attributes
     ----------
-    places : number of word positions in a unit
-    given : labels of units known beforehand, which are neither predicted nor counted
+    places : number of places of words in a unit
+    given : labels of units known beforehand, and neither predicted nor counted
     links : whether a unit relates its first word to the others, so that attention may show it; otherwise all
-        words from its first to its last position have the label
+        words from its first to its last place have the label
     """
 
     places: int
@@ -48,7 +46,7 @@ class WordTask(Protocol):
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.units`).
 
-        Labels in `gold` may be unknown. The first count of `gold` against itself is the number of its units.
+        Labels in `gold` may be unknown. The first count of `gold` against itself is its number of units.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
@@ -61,7 +59,7 @@ def word_task(kind: str) -> WordTask:
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:
-    """Return the number of right predicted units, matching each gold unit once, and of all predicted ones."""
+    """Return the number of right predicted units, each gold unit used once, and of all predicted units."""
     return (Counter(gold) & Counter(predicted)).total(), len(predicted)
 
 
@@ -83,16 +81,16 @@ def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[in
 
 
 WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
-#: minimum number of rows to decide between two readings of all spans; spans rarely fit both words and
-#: characters
+#: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the
+#: characters with their own numbers
 ENOUGH = 10
 
 
 def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
     """Return whether the spans in `cells` are counted in characters of `texts`, which are not lists of words.
 
-    They are if spans fit whole words in more texts that way. If both readings fit all texts, they are
-    characters, too; ValueError if there are fewer than `ENOUGH` texts.
+    They are if more texts have whole words there. If all texts have both words and characters there, they are
+    characters, too; ValueError if these are fewer than `ENOUGH`.
     """
     both = by_words = by_characters = 0
     for text, cell in zip(texts, cells, strict=True):
@@ -112,7 +110,7 @@ def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
 
 
 def to_words(text: str, cell: Any) -> Any:
-    """Convert spans counted in characters to spans counted in words; ends are exclusive in both.
+    """Return spans counted in characters as spans counted in words; ends are exclusive in both.
 
     Cells without spans are unchanged. Raise ValueError with a clause if a span has a part of a word; it may
     leave out punctuation around words.
@@ -134,7 +132,7 @@ def to_words(text: str, cell: Any) -> Any:
 
 
 def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:
-    """Return start, end and mapping of the spans in a cell; empty if it has anything else."""
+    """Return start, end and mapping of the spans in a cell, or nothing if it has something else."""
     try:
         return [(whole(span["start"]), whole(span["end"]), span) for span in list_items(cell)]
     except (KeyError, TypeError, ValueError):
@@ -152,45 +150,3 @@ def _counted_in_characters(text: str, cell: Any) -> list[tuple[int, int]] | None
         return [(span["start"], span["end"]) for span in to_words(text, cell)]
     except ValueError:
         return None
-
-
-Floats = NDArray[np.float64]
-
-
-def _blind(label: Floats) -> Floats:
-    return label[:, 1:]
-
-
-def share(name: str, place: int = 0) -> Metric:
-    """Return a metric for the share of right units, counted at position `place` of the prediction."""
-
-    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-        return label[:, :1], predictions[..., [place]]
-
-    return Metric(name, summed, metrics.mean, _blind, several=True)
-
-
-def f1(name: str) -> Metric:
-    """Return a metric for F1 of units; a prediction has the numbers of right and predicted units."""
-
-    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-        return label[:, :1], predictions
-
-    return Metric(name, summed, metrics.f1, _blind, several=True)
-
-
-TAGS_METRICS = {"word_accuracy": share("accuracy of words")}
-SPANS_METRICS = {"span_f1": f1("F1 of spans")}
-CONSTITUENTS_METRICS = {"bracket_f1": f1("F1 of brackets")}
-ROLES_METRICS = {"role_f1": f1("F1 of roles")}
-"""What is counted.
-
-label_values: gold units; right and all units of the guess
-prediction_values: right and all predicted units
-"""
-DEPENDENCIES_METRICS = {"las": share("LAS"), "uas": share("UAS", 1)}
-"""What is counted.
-
-label_values: words; `prediction_values` of the guess
-prediction_values: words with the right head and relation, and with the right head
-"""

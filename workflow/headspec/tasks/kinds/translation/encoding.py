@@ -1,4 +1,4 @@
-"""Tokens of source and target texts, and their counts for planning."""
+"""Tokens of sources and of target texts, and counts of them for planning."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import per_example
-from headspec.data import characters
 from headspec.errors import ModelError, listing, nearest
 from headspec.models import vocabulary
 from headspec.models.architectures import WRITES
 from headspec.tables import INT, TEXT, Schema
-from headspec.tasks.kinds.texts.counts import Counts
-from headspec.tasks.kinds.translation.data import labels, signatures
 from headspec.tasks.kinds.translation.kind import UNSPACED
+from headspec.tasks.kinds.translation.metrics import labels, signatures
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ COLUMNS = Schema(
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
     """Set the languages of a task in a tokenizer; raise ModelError if it lacks or needs one."""
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
-    if marked := sorted(vocabulary.language_tokens(tokenizer)):  # set by a text before the source
+    if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
         names = {"target_language": ""}
     known = marked or sorted(getattr(tokenizer, "lang_code_to_id", {}))
     for setting, name in names.items():
@@ -57,7 +55,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
 
 
 class PairEncoding(Encoding):
-    """Source texts, and target texts that the model writes, each cut after `max_length` tokens."""
+    """Sources, and the targets that the model writes, each cut after `max_length` tokens."""
 
     columns = COLUMNS
     writes = True
@@ -86,8 +84,8 @@ class PairEncoding(Encoding):
     ) -> dict[str, Any]:
         """Add to `Classes` what a model needs to write texts; raise as `set_languages`.
 
-        `before` and `after` are special tokens around target texts, such as languages, `longest` is the
-        maximum length of a text in tokens. `prefix` starts with the language token before sources, if any.
+        `before` and `after` are special tokens around target texts, such as languages, `longest` the most
+        tokens of a text. `prefix` begins with a language that stands before sources.
         """
         set_languages(tokenizer, classes, key)
         whole = tokenizer(text_target="a")["input_ids"]
@@ -122,22 +120,3 @@ class PairEncoding(Encoding):
 
 
 ENCODING = PairEncoding()
-
-
-class TranslationCounts(Counts):
-    def tokens(
-        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
-    ) -> tuple[int, int] | None:
-        """Count tokens; without a vocabulary, words and marks (source's language and end, target's end)."""
-        if texts is None:
-            return None
-        if tokenizer is None:
-            counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
-            source, target = (n.clip(upper=most - 1).mean() for n in counts)
-            return round(source + 2), round(target + 1)
-        classes = ENCODING.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
-        frame, _ = ENCODING.encode(tokenizer, texts, most, classes)
-        return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())
-
-
-COUNTS = TranslationCounts()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from headspec import per_example
 from headspec.models.tokenization import once, special_tokens
-from headspec.tasks.kinds.texts.data import indicators
+from headspec.tasks.kinds.texts.label_sets import indicators
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:

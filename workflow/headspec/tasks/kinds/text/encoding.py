@@ -15,7 +15,6 @@ from headspec.models.architectures import CONTINUES, WRITES
 from headspec.models.tokenization import special_tokens
 from headspec.seeds import derive
 from headspec.tables import INT, Schema
-from headspec.tasks.kinds.texts.counts import Counts, mean
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import Encoding
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
 
 #: share of a text's tokens that is masked, at least one token (Devlin et al. 2019)
 MASKED = 0.15
@@ -145,17 +143,3 @@ class OwnTokens(Encoding):
 
 
 ENCODING = OwnTokens()
-
-
-class TextCounts(Counts):
-    def prompt_tokens(
-        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
-    ) -> tuple[int | None, int]:
-        """Count the texts themselves."""
-        return mean(tokenizer, most, texts), 0
-
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        return length
-
-
-COUNTS = TextCounts()

@@ -12,7 +12,8 @@ import pyarrow as pa
 from headspec import per_example
 from headspec.errors import DataError
 from headspec.tables import INT, TEXT, Schema
-from headspec.tasks.kinds.answer.data import agreement, split_for, written
+from headspec.tasks.kinds.answer.data import written
+from headspec.tasks.kinds.answer.metrics import agreement, split_for
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
