@@ -119,6 +119,13 @@ def test_what_was_pruned_for_good_is_as_any_other():
     torch.testing.assert_close(remove_heads(model, SOME)(IDS)[0], expected, rtol=0, atol=1e-5)
 
 
+def test_a_mask_named_bias_is_not_a_quantised_weight():
+    """As GPT-Neo has, of which tokens a token attends to."""
+    model = encoder("bert")
+    model.encoder.layer[1].attention.register_buffer("bias", torch.ones(8, 8, dtype=torch.bool).tril())
+    remove_heads(model, SOME)
+
+
 def dynamic(model):
     return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
 

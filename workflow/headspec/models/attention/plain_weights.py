@@ -49,7 +49,8 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
     for path, module in model.named_modules():
         for name in NAMES:
             value = getattr(module, name, None)
-            is_weight = isinstance(value, torch.Tensor) or callable(value)
+            is_tensor = isinstance(value, torch.Tensor) and value.dtype != torch.bool
+            is_weight = is_tensor or callable(value)
             if is_weight and not isinstance(value, nn.Module) and not isinstance(module, Zeros):
                 yield f"{path}.{name}", value, module
 
