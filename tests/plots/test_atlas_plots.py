@@ -26,6 +26,7 @@ from headspec.plots.atlas.rankings import (
     draw_pruning_curves,
     ranking_look,
 )
+from headspec.plots.drawing.methods import BARS, FILLS, METHOD_MARKERS
 from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.roles import majority_roles
 from support.figures import LONG, SMALL, labelled, made, words
@@ -332,5 +333,5 @@ def test_roles_and_methods_are_told_apart_without_colour():
     assert len({look["marker"] for look in roles}) == len(roles)
     lightness = np.sort([np.dot(to_rgb(look["facecolor"]), (0.2126, 0.7152, 0.0722)) for look in roles])
     assert min(np.diff(lightness)) > 0.1
-    assert len({method.marker["marker"] for method in METHODS.values()}) == len(METHODS)
-    assert all(METHODS[name].bar and METHODS[name].fill for name in NAMED)
+    assert list(METHOD_MARKERS) == list(METHODS) and {*NAMED} <= {*BARS} & {*FILLS}
+    assert len({look["marker"] for look in METHOD_MARKERS.values()}) == len(METHODS)

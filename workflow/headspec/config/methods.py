@@ -1,22 +1,13 @@
-"""The list of methods, by which a run gets its model.
-
-Stages do not import it: rules pass what a job needs. Figures that draw methods side by side do.
-"""
+"""The methods, by which a run gets its model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class Method:
     """How a run gets its model. A section of `training` named after the method overrides keys."""
 
-    marker: dict[str, Any]  #: look of its markers in figures where methods differ by markers
-    #: look of its bars, and fill of its markers, where methods differ by these;
-    #: None for methods that these figures do not show
-    bar: dict[str, Any] | None = None
-    fill: str | None = None
     #: {"all", "adapters", "classifiers", "nothing"}; adapters are trained with the classifiers
     trains: str = "all"
     before: str | None = None  #: the method whose heads the atlas compares with this one's
@@ -25,37 +16,12 @@ class Method:
 
 #: in the order of figures and of the summary
 METHODS = {
-    "tuned": Method(
-        marker={"marker": "o", "color": "#332288"},
-        bar={"facecolor": "#77aadd", "edgecolor": "black"},
-        fill="#77aadd",
-        before="frozen",
-        about="all weights are trained",
-    ),
-    "lora": Method(
-        marker={"marker": "P", "color": "#0099aa"},
-        bar={"facecolor": "#bbddaa", "edgecolor": "black", "hatch": "......"},
-        fill="#bbddaa",
-        trains="adapters",
-        before="frozen",
-        about="only low-rank adapters and the classifiers, in much less memory",
-    ),
-    "iat": Method(marker={"marker": "s", "color": "#117733"}, before="tuned"),
-    "frozen": Method(
-        marker={"marker": "D", "color": "0.45"},
-        bar={"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
-        fill="white",
-        trains="classifiers",
-        about="only the classifiers, as a control",
-    ),
-    "single": Method(marker={"marker": "^", "color": "#882255"}, fill="black"),
-    "prompted": Method(
-        marker={"marker": "v", "color": "#aa7700"},
-        bar={"facecolor": "#ddcc77", "edgecolor": "black"},
-        fill="#ddcc77",
-        trains="nothing",
-        about="nothing, the model answers each task's `prompt`",
-    ),
+    "tuned": Method(before="frozen", about="all weights are trained"),
+    "lora": Method("adapters", "frozen", "only low-rank adapters and the classifiers, in much less memory"),
+    "iat": Method(before="tuned"),
+    "frozen": Method("classifiers", about="only the classifiers, as a control"),
+    "single": Method(),
+    "prompted": Method("nothing", about="nothing, the model answers each task's `prompt`"),
 }
 #: what `methods` may name
 NAMED = tuple(name for name, method in METHODS.items() if method.about)

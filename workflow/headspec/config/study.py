@@ -22,7 +22,7 @@ from headspec.config.values import WHOLE
 from headspec.tasks.registry import kind
 
 #: allowed entries of `methods`: methods, and sections that are run as part of the study
-Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
+Listed = Annotated[str, OneOf(methods.LISTED)]
 
 
 #: validation context for also comparing keys with each other; kept studies are read without it

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from headspec.config.methods import METHODS
 from headspec.config.values import MEAN
 from headspec.errors import listing
 from headspec.numbers import number
 from headspec.plots.drawing.marks import DOT, mark_chance, marked, unlearnt
+from headspec.plots.drawing.methods import BARS
 from headspec.plots.drawing.style import (
     SHADES,
     at_fraction,
@@ -108,9 +108,6 @@ def _cells(
         return values.unstack("task").reindex(index=list(rows), columns=list(tasks)).to_numpy(dtype=float)
 
     return table(by_seed["mean"].mean()), table(spread)
-
-
-BARS = {name: method.bar for name, method in METHODS.items() if method.bar}
 
 
 @styled

@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from headspec.config.methods import METHODS
 from headspec.head_arrays import Layers, existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots.drawing.heat_maps import divide, draw_heads
+from headspec.plots.drawing.methods import FILLS
 from headspec.plots.drawing.style import PAGE, heights, key, legend, mixture_panels, styled
 
 #: maximum number of columns for seeds; with more seeds, a column with the mean over all comes first
@@ -69,8 +69,6 @@ def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDA
 
 #: kind of agreement: (legend entry, marker)
 KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D"), "tasks": ("two tasks", "^")}
-#: method: fill of its markers
-FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 
 
 @styled

@@ -4,11 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headspec.config import methods
+from headspec.config.measures import heads
 from headspec.config.measures.heads import own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
 
-Ranking = Annotated[str, OneOf("headspec.config.measures.heads:rankings", plugged=True)]
-Measured = Annotated[str, OneOf("headspec.config.methods:METHODS")]
+Ranking = Annotated[str, OneOf(heads.rankings, plugged=True)]
+Measured = Annotated[str, OneOf(methods.METHODS)]
 
 
 class Treebank(Section):

@@ -1,8 +1,7 @@
 """Base class of sections, and types of values with their checks."""
 
 import itertools
-import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from encodings.aliases import aliases
 from typing import Annotated, Any, Self, TypeVar
 
@@ -39,20 +38,19 @@ class Section(BaseModel):
 
 
 class OneOf:
-    """Type of names listed in another module, which are not code of the jobs that read the section.
+    """Type of listed names.
 
-    `names` is ``module:attribute``, a list or a function. If `plugged`, plugins add names, and the JSON
+    `listed` has the names, or is a function that returns them. If `plugged`, plugins add names, and the JSON
     schema has the mark `PLUGGED`.
     """
 
-    def __init__(self, names: str, plugged: bool = False) -> None:
-        self.source, self.plugged = names, plugged
+    def __init__(self, listed: Iterable[str] | Callable[[], Iterable[str]], plugged: bool = False) -> None:
+        self.listed, self.plugged = listed, plugged
 
     @property
     def names(self) -> list[str]:
         """The names, including those of loaded plugins."""
-        registry = pkgutil.resolve_name(self.source)
-        return list(registry() if callable(registry) else registry)
+        return list(self.listed() if callable(self.listed) else self.listed)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_after_validator_function(self._known, handler(source))

@@ -4,12 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headspec import head_arrays
+from headspec.config import pruning_methods
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
 
-MethodName = Annotated[str, OneOf("headspec.config.pruning_methods:names", plugged=True)]
-Made = Annotated[str, OneOf("headspec.config.pruning_methods:PRUNING_METHODS", plugged=True)]
-Source = Annotated[str, OneOf("headspec.config.pruning_methods:sources", plugged=True)]
-Kind = Annotated[str, OneOf("headspec.head_arrays:KINDS")]
+MethodName = Annotated[str, OneOf(pruning_methods.names, plugged=True)]
+Made = Annotated[str, OneOf(pruning_methods.PRUNING_METHODS, plugged=True)]
+Source = Annotated[str, OneOf(pruning_methods.sources, plugged=True)]
+Kind = Annotated[str, OneOf(head_arrays.KINDS)]
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headspec.config import variants
 from headspec.config.sections.base import (
     NUMBER,
     Count,
@@ -16,8 +17,8 @@ from headspec.config.sections.base import (
 )
 from headspec.config.sections.training import Sampling
 
-Control = Annotated[str, OneOf("headspec.config.variants:CONTROLS")]
-Rate = Annotated[str, OneOf("headspec.config.variants:RATES")]
+Control = Annotated[str, OneOf(variants.CONTROLS)]
+Rate = Annotated[str, OneOf(variants.RATES)]
 
 
 class IAT(Section):
@@ -60,7 +61,7 @@ class IAT(Section):
     )
 
 
-Encoder = Annotated[str, OneOf("headspec.config.variants:encoders")]
+Encoder = Annotated[str, OneOf(variants.encoders)]
 
 
 class Transfer(Section):

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headspec.config.measures import similarity
 from headspec.config.measures.similarity import MEASURES, seedless
 from headspec.config.sections.base import NUMBER, Distinct, OneOf, Section
 
-Measure = Annotated[str, OneOf("headspec.config.measures.similarity:MEASURES", plugged=True)]
+Measure = Annotated[str, OneOf(similarity.MEASURES, plugged=True)]
 
 
 class Similarity(Section):

@@ -1,5 +1,6 @@
 """The keys of tasks of all types, which is all that stages need to import of a task."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -18,7 +19,20 @@ from headspec.config.sections.base import (
     Values,
 )
 
-Metric = Annotated[str, OneOf("headspec.tasks.registry:metric_names", plugged=True)]
+
+def _types() -> Iterable[str]:
+    from headspec.tasks.registry import KINDS  # jobs read tasks without loading all kinds
+
+    return KINDS
+
+
+def _metrics() -> Iterable[str]:
+    from headspec.tasks.registry import metric_names
+
+    return metric_names()
+
+
+Metric = Annotated[str, OneOf(_metrics, plugged=True)]
 
 
 class TaskKeys(Section):
@@ -65,9 +79,7 @@ class TaskKeys(Section):
         "label",
         description="column of the label, or of a translation; columns of types that have several",
     )
-    type: Annotated[str, OneOf("headspec.tasks.registry:KINDS", plugged=True)] = Field(
-        "classification", description="what to predict"
-    )
+    type: Annotated[str, OneOf(_types, plugged=True)] = Field("classification", description="what to predict")
     labels: Labels | None = Field(
         None,
         description="stored label: class name, or a list of labels; fixes the classes and their order",

@@ -29,6 +29,17 @@ class LoRATraining(Section):
     )
 
 
+#: `training.decay`: the rate of a step from the peak, the step (from 0) and the number of steps after warmup
+DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
+    "decay",
+    {
+        "linear": lambda peak, step, steps: peak * (steps - step) / steps,
+        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
+        "constant": lambda peak, step, steps: peak,
+    },
+)
+
+
 class Training(Section):
     """Fine-tuning."""
 
@@ -39,7 +50,7 @@ class Training(Section):
         None,
         description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",
     )
-    decay: Annotated[str, OneOf("headspec.config.sections.training:DECAYS")] = Field(
+    decay: Annotated[str, OneOf(DECAYS)] = Field(
         "linear", description="how the learning rate decays from its peak: to 0, or not at all"
     )
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
@@ -55,17 +66,6 @@ class Training(Section):
     checkpoint_minutes: NotNegative = Field(5.0, description="minutes between checkpoints")
     frozen: FrozenTraining = FrozenTraining()
     lora: LoRATraining = LoRATraining()
-
-
-#: `training.decay`: the rate of a step from the peak, the step (from 0) and the number of steps after warmup
-DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
-    "decay",
-    {
-        "linear": lambda peak, step, steps: peak * (steps - step) / steps,
-        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
-        "constant": lambda peak, step, steps: peak,
-    },
-)
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:

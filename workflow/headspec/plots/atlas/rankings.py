@@ -12,11 +12,11 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import blended_transform_factory
 from numpy.typing import NDArray
 
-from headspec.config.methods import METHODS
 from headspec.config.values import MEAN, RANDOM
 from headspec.numbers import number
 from headspec.plots.atlas.maps import panels, rows_of
 from headspec.plots.drawing.marks import mark_chance
+from headspec.plots.drawing.methods import METHOD_MARKERS
 from headspec.plots.drawing.style import (
     COLOURS,
     MARKERS,
@@ -168,7 +168,7 @@ def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Seque
     A marker is filled if the value differs from 0, or the area from that of random orders.
     """
     means = belief[belief["task"] == MEAN]
-    methods = [method for method in METHODS if method in set(means["method"])]
+    methods = [method for method in METHOD_MARKERS if method in set(means["method"])]
     blocks = {
         (model, mixture): _sorted(rows[rows["mixture"] == mixture], methods)
         for model, rows in means.groupby("model")
@@ -255,7 +255,7 @@ def _draw_results(
     """Draw values and intervals of one method, and mark values at chance."""
     if results.empty:
         return
-    look = METHODS[method].marker
+    look = METHOD_MARKERS[method]
     axes.hlines(ys, results["low"], results["high"], color="black", label=interval)
     clear = results["clear"].to_numpy(dtype=bool)
     for chosen, fill in ((clear, look["color"]), (~clear, "white")):
