@@ -44,19 +44,6 @@ def harm() -> str:
     return markdown([*head, f"random {counts[-1]}", "prompts' layers"], rows())
 
 
-def draws() -> str:
-    """How far importance agrees between draws, and between tasks of a draw; means over pairs of them."""
-    means = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
-
-    def rows() -> Iterator[list[str]]:
-        for column, what in {"spearman": "rank correlation", "top_overlap": "overlap of the top 5 %"}.items():
-            for kind, of in {"seeds": "two draws", "tasks": "another task"}.items():
-                values = (means.loc[(kind, task), column] for task in METRICS)
-                yield [f"{what}, {of}", *(f"{value:.2f}" for value in values)]
-
-    return markdown(["", *METRICS], rows())
-
-
 def dissociation() -> str:
     """D of every task at every number of heads, combined over seeds."""
     found = table(STUDY, "fractions").set_index(["task", "fraction"])
@@ -199,7 +186,6 @@ def figure() -> Figure:
 BLOCKS = {
     "decoders: harm": harm,
     "decoders: dissociation": dissociation,
-    "decoders: draws": draws,
     "decoders: findings": findings,
     "decoders: specific-findings": specific_findings,
     "decoders: specific": specific,

@@ -85,16 +85,6 @@ def kinds() -> str:
     return markdown(["task", *heads, *(f"{kind}, % of importance" for kind in KINDS)], rows())
 
 
-def agreement() -> str:
-    """How far importance agrees between the languages of a seed, halves of its samples, and seeds; means."""
-    between = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
-    rows = {"the languages, same seed": between.loc["tasks"].iloc[0]}  # the same of both
-    for kind, what in {"split_half": "halves of the samples", "seeds": "two seeds"}.items():
-        rows |= {f"{what}, {task}": between.loc[(kind, task)] for task in TASKS}
-    lines = ([name, *(f"{value:.2f}" for value in values)] for name, values in rows.items())
-    return markdown(["", "rank correlation", f"overlap of the top {FRACTION:.0%}"], lines)
-
-
 def findings() -> str:
     """What the tables show, and no more."""
     between = table(STUDY, "reliability").groupby("kind")["spearman"].agg(["min", "max"])
@@ -137,7 +127,6 @@ BLOCKS = {
     "translation: bleu": bleu,
     "translation: dissociation": dissociation,
     "translation: kinds": kinds,
-    "translation: agreement": agreement,
     "translation: findings": findings,
 }
 FIGURES = {"translation.png": figure}

@@ -48,21 +48,6 @@ def sharing(study: str) -> str:
     return markdown(["task", "alone", *(f"with {o}" for o in WORDS), "all five", "`even`", "`iat`"], rows())
 
 
-def probes(study: str) -> str:
-    """What the best heads know of the labels, and how much of it their controls do not."""
-    found = table(study, "probes")
-    found = found[found["label"].isna() & (found["heads"] == "best")]
-    groups = [("none", "random"), ("none", "pretrained"), (None, "single"), ("five", "tuned")]
-
-    def rows() -> Iterator[list[str]]:
-        for task in WORDS:
-            of_task = found[found["task"] == task].set_index(["mixture", "method"])
-            cells = [of_task.loc[(mixture or task, method)] for mixture, method in groups]
-            yield [task, *(f"{100 * c['accuracy']:.1f} ({100 * c['selectivity']:+.1f})" for c in cells)]
-
-    return markdown(["task", "random weights", "pretrained", "alone", "all five"], rows())
-
-
 def gates(study: str) -> str:
     """The heads that static and dynamic gates keep, alone and together, and what they cost."""
     found, overlaps = (table(study, name) for name in ("budgets", "overlap"))
@@ -147,7 +132,6 @@ def figure(study: str) -> Figure:
 
 BLOCKS = {
     "stemcell-minilm: sharing": lambda: sharing("stemcell-minilm"),
-    "stemcell-minilm: probes": lambda: probes("stemcell-minilm"),
     "stemcell-minilm: changes": lambda: changes("stemcell-minilm"),
     "stemcell-minilm: gates": lambda: gates("stemcell-minilm"),
     "stemcell-minilm: findings": lambda: findings("stemcell-minilm"),
