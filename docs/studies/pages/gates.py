@@ -91,7 +91,7 @@ def _compared(study: str, methods: Sequence[str], other: str) -> pd.DataFrame:
 def most_heads() -> str:
     rows = pd.concat([_compared(study, ["importance"], "whole") for study in MODELS])
     return (
-        f"**The most important heads minus the whole model**: {sides(rows)}; the widest reaches a loss of "
+        f"**The most important heads minus the whole model**: {sides(rows)}; the lowest end is a loss of "
         f"{-100 * rows['ci_low'].min():.1f} points."
     )
 

@@ -48,9 +48,9 @@ def verdict() -> str:
     later = own[own["delta"] > PAPER["delta"]]["difference"]
     significant = int((branched[branched["heads"] != "rewarmed"]["p_seeds_holm"] < 0.05).sum())
     return (
-        f"After Holm's correction over all {len(branched)} variants, {significant or 'none'} of them differs "
-        "from plain training with the same rates. At the paper's delta and alpha, IAT changes the mean by "
-        f"{effect(iat)} points; training random heads by {of('iat-random')}, the least important ones by "
+        f"After Holm's correction over all {len(branched)} variants, {significant or 'none'} is shown to "
+        "differ from plain training with the same rates. At the paper's delta and alpha, IAT changes the "
+        f"mean by {effect(iat)} points; training random heads by {of('iat-random')}, the least important ones by "
         f"{of('iat-bottom')}, another task's by {of('iat-other')}. At larger deltas the change is "
         f"{100 * later.min():+.1f} to {100 * later.max():+.1f}. Without dropout after the branch, as in the "
         f"released code, it is {of('iat-dropout-off')} with IAT and {of('no-dropout')} without.\n"
