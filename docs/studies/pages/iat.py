@@ -50,8 +50,8 @@ def verdict() -> str:
     return (
         f"After Holm's correction over all {len(branched)} variants, {significant or 'none'} is shown to "
         "differ from plain training with the same rates. At the paper's delta and alpha, IAT changes the "
-        f"mean by {effect(iat)} points; training random heads by {of('iat-random')}, the least important ones by "
-        f"{of('iat-bottom')}, another task's by {of('iat-other')}. At larger deltas the change is "
+        f"mean by {effect(iat)} points; training random heads by {of('iat-random')}, the least important "
+        f"ones by {of('iat-bottom')}, another task's by {of('iat-other')}. At larger deltas the change is "
         f"{100 * later.min():+.1f} to {100 * later.max():+.1f}. Without dropout after the branch, as in the "
         f"released code, it is {of('iat-dropout-off')} with IAT and {of('no-dropout')} without.\n"
     )
