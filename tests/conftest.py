@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +11,12 @@ from typing import Any
 
 import psutil
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from headspec.pipeline import warm
 from support import hangs, needs
+from support import shared as folders
 
 # jobs of studies share what one of them has compiled
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -86,12 +85,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all processes of a run of the tests."""
-    root = tmp_path_factory.getbasetemp()
-    return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
-
-
 @pytest.fixture(scope="session", autouse=True)
 def nowhere(tmp_path_factory) -> Path:
     """A folder without results; environment variables for headspec, Snakemake and make are hidden."""
@@ -99,7 +92,9 @@ def nowhere(tmp_path_factory) -> Path:
     for name in list(os.environ):
         if name in given or name.startswith(("HEADSPEC_", "SNAKEMAKE_", "MAKE", "MFLAGS")):
             del os.environ[name]
-    os.environ["XDG_STATE_HOME"] = str(common(tmp_path_factory) / "state")
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    os.environ |= {folders.ROOT: str(root), "XDG_STATE_HOME": str(root / "state")}
     return tmp_path_factory.mktemp("nowhere")
 
 
@@ -112,22 +107,9 @@ def begin_nowhere(nowhere, monkeypatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+def shared() -> Callable[[str, Callable[[Path], object]], Path]:
     """A function of a name and of what fills a folder: the folder, filled by the process that is first."""
-    root = common(tmp_path_factory)
-
-    def folder(name: str, fill: Callable[[Path], object]) -> Path:
-        path, filled = root / name, root / f"{name}.filled"
-        with hangs.waiting():
-            held = FileLock(root / f"{name}.lock").acquire()
-        with held:
-            if not filled.exists():
-                shutil.rmtree(path, ignore_errors=True)  # half filled, if `fill` failed
-                fill(path)
-                filled.touch()
-        return path
-
-    return folder
+    return folders.folder
 
 
 @pytest.fixture(scope="session")

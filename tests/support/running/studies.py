@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import copy
 import functools
 import json
@@ -11,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from headspec.config.loading import load
 from headspec.config.study import Study
 from headspec.pipeline import trust
 from headspec.provenance import files, hashes
+from support import shared
 from support.paths import ROOT
 from support.running import warm
 
@@ -260,8 +259,10 @@ class Folder:
 @functools.cache
 def template() -> Folder:
     """What new studies are copies of, with the hashes of its code."""
-    path = Path(tempfile.mkdtemp(prefix="study-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return Folder(shared.folder("template", fill_template))
+
+
+def fill_template(path: Path) -> None:
     for name in ("workflow", "profiles", "envs"):
         shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", path)
@@ -275,4 +276,3 @@ def template() -> Folder:
     shutil.rmtree(path / ".snakemake")
     cache.parent.mkdir(parents=True)
     cache.write_bytes(known)
-    return folder
