@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from headspec.plots.curves import plot_curve
     from headspec.plots.dissociation import plot_dissociation
     from headspec.plots.drawing.heat_maps import heat_map
+    from headspec.statistics.dissociation.decompose import decompose, shared_fragility
     from headspec.statistics.dissociation.notebook import dissociate
-    from headspec.statistics.dissociation.parts import decompose, shared_fragility
 
 #: read from a text file, so that a new version does not change the code of any stage
 __version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
 #: name: its module; an import statement would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
-    "decompose": "statistics.dissociation.parts",
+    "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
@@ -36,7 +36,7 @@ PUBLIC = {
     "ranked_heads": "heads.ranking",
     "remove_heads": "models.export.slicing",
     "save": "models.export.keeping",
-    "shared_fragility": "statistics.dissociation.parts",
+    "shared_fragility": "statistics.dissociation.decompose",
     "top_heads": "heads.ranking",
 }
 #: modules that are available as attributes

@@ -10,6 +10,7 @@ rule dissociation:
         mixtures=result("tables/mixtures.parquet"),
         combined=result("tables/combined.parquet"),
         fractions=result("tables/fractions.parquet"),
+        matrix_parts=result("tables/matrix_parts.parquet"),
         areas=result("tables/areas.parquet"),
     log:
         log("dissociation"),
@@ -43,6 +44,7 @@ use rule dissociation as preview_dissociation with:
         mixtures=result("preview/tables/mixtures.parquet"),
         combined=result("preview/tables/combined.parquet"),
         fractions=result("preview/tables/fractions.parquet"),
+        matrix_parts=result("preview/tables/matrix_parts.parquet"),
         areas=result("preview/tables/areas.parquet"),
     log:
         log("preview/dissociation"),
@@ -175,6 +177,7 @@ use rule dissociation as iat_dissociation with:
         mixtures=result("tables/iat_mixtures.parquet"),
         combined=result("tables/iat_combined.parquet"),
         fractions=result("tables/iat_fractions.parquet"),
+        matrix_parts=result("tables/iat_matrix_parts.parquet"),
         areas=result("tables/iat_areas.parquet"),
     log:
         log("iat_dissociation"),

@@ -8,12 +8,14 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.values import MEAN
+from headspec.seeds import derive
+from headspec.statistics.dissociation.matrices import resample_matrices
+from headspec.statistics.dissociation.parts import parts_of
 from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
 from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
     combine,
     map_in_processes,
-    resample_runs,
 )
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.intervals import TESTED, corrected
@@ -58,6 +60,20 @@ SCHEMAS = {
         | INTERVAL | {"p_value": FLOAT, "p_seeds": FLOAT, "at_chance": FLAG} | UNPRUNED,
         keys=5,
         paths=("tables/fractions.parquet", "tables/iat_fractions.parquet"),
+    ),
+    # what the mean matrix over seeds is made of, at every fraction
+    "matrix_parts": Schema(
+        dict.fromkeys(KEY, TEXT) | {"fraction": FLOAT, "part": TEXT, "n_seeds": INT, "share": FLOAT,
+        "by_chance": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+        keys=5,
+        row="mixture, fraction and part of its pruning matrix",
+        paths=("tables/matrix_parts.parquet", "tables/iat_matrix_parts.parquet"),
+        about={
+            "part": "`source`, how much lists of heads differ in strength; `target`, how much tasks differ in "
+            "fragility; `own`, what lists cost their own task more, or less; `rest`",
+            "share": "of the sum of squares of relative performance, mean over seeds",
+            "by_chance": "the share that the part would have if it were nothing",
+        },
     ),
     # area: mean dissociation over fractions, from 0 to the largest
     "areas": Schema(
@@ -122,6 +138,7 @@ def dissociation_tables(
     - 'mixtures': the mean of every run, at the main fraction
     - 'combined': over seeds, at the main fraction; p_holm corrects over means, separately over other rows
     - 'fractions': over seeds, at every fraction
+    - 'matrix_parts': of the mean matrix over seeds, at every fraction, p_holm over the rows of one and a part
     - 'areas': over seeds, mean over fractions (see `ResampledDissociation.area`), p_holm as in 'combined';
       empty for a single fraction
 
@@ -151,6 +168,8 @@ def dissociation_tables(
     combined = result["combined"]
     if combined.duplicated([*KEY, "task"]).any():
         raise ValueError("runs of a model and mixture, or their seeds, are apart")
+    of_matrices = result["matrix_parts"]
+    result["matrix_parts"] = corrected(of_matrices, [of_matrices["fraction"], of_matrices["part"]])
     families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
     for name, column in families.items():
         family = result[name][column] if column == "fraction" else result[name][column] == MEAN
@@ -170,7 +189,8 @@ def _mixture_tables(
     every = sorted({fraction, *evaluations[0].read()["fraction"]} - {0.0})
     main = every.index(fraction)
     table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
-    runs = resample_runs(evaluations, every, resamples, confidence, seed)
+    matrices = resample_matrices(evaluations, every, resamples, confidence, seed)
+    runs = [ResampledDissociation.of_matrix(matrix) for matrix in matrices]
     run, metrics = evaluations[0].run, evaluations[0].metrics
     tasks = (*run.tasks, MEAN)
     for sampled in runs:
@@ -182,12 +202,16 @@ def _mixture_tables(
         (mean,) = task_rows(sampled.at(main).with_mean(), tasks, confidence)[-1:]
         kind = case_columns(sampled.at(main), confidence, distinct)
         table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
-    for _, group in itertools.groupby(runs, lambda sampled: sampled.run.method):
-        combined = combine(seeds := list(group))
+    for _, group in itertools.groupby(zip(matrices, runs, strict=True), lambda pair: pair[0].run.method):
+        of_seeds, seeds = zip(*group, strict=True)
+        combined = combine(seeds)
         fields = {name: getattr(seeds[0].run, name) for name in KEY} | {"n_seeds": len(seeds)}
+        learnt = {"unpruned_at_chance": bool(combined.unpruned_at_chance.any())}
         for i, level in enumerate(every):
             rows = task_rows(combined.at(i).with_mean(), tasks, confidence)
             table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
+            parts = parts_of(of_seeds, i, derive(seed, "parts", run.mixture))
+            table_rows["matrix_parts"] += [fields | learnt | {"fraction": level} | row for row in parts]
         rows = rows_and_case(combined.at(main), run.tasks, confidence, distinct)
         table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
         if len(every) > 1:

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.errors import listing
 from headspec.seeds import derive
-from headspec.statistics.correlation import RANDOM, TOLERANCE, mantel_p, renamings, standardised
-from headspec.statistics.dissociation.given import Given, given, keyed
+from headspec.statistics.correlation import RANDOM, TOLERANCE, renamings, standardised
 from headspec.statistics.dissociation.matrices import ResampledMatrix
-from headspec.statistics.dissociation.notebook import given_matrices
 from headspec.statistics.dissociation.scores import relative
 
 Floats = NDArray[np.float64]
 
 SOURCE, TARGET, OWN, REST = "source", "target", "own", "rest"
 PARTS = (SOURCE, TARGET, OWN, REST)
-#: fewest tasks to tell fragility from the strength of lists
-FEWEST_TASKS = 3
-#: fewest tasks whose renamings allow a p below 0.05: 4! = 24
-FEWEST_RENAMED = 4
 
 
 def sums_of_squares(performance: Floats) -> Floats:
@@ -83,12 +74,14 @@ def parts_of(
     total, rows = observed.sum(), []
     for part, value in zip(PARTS, observed, strict=True):
         drawn = by_chance.get(part)
-        row = {"part": part, "share": value / total if total > 0 else np.nan}
-        if part == OWN:
-            row |= {"by_chance": renamed.mean() / total, "p_value": mantel_p(renamed)}
-        elif drawn is not None and sampled:
+        row: dict[str, Any] = {"part": part, "share": np.nan, "by_chance": np.nan, "p_value": np.nan}
+        if total > 0:  # neither constant nor nan
+            row["share"] = value / total
+        if total > 0 and drawn is not None and (sampled or part == OWN):
             reached = np.count_nonzero(drawn >= value * (1 - TOLERANCE))
-            row |= {"by_chance": drawn.mean() / total, "p_value": (1 + reached) / (1 + len(drawn))}
+            exact = part == OWN  # the first renaming is none
+            p_value = reached / len(drawn) if exact else (1 + reached) / (1 + len(drawn))
+            row |= {"by_chance": drawn.mean() / total, "p_value": p_value}
         rows.append(row)
     return rows
 
@@ -114,107 +107,3 @@ def agreement(profiles: Floats, seed: int) -> tuple[float, float]:
     renamed = [unit[0][None], *(one[orders[which]] for one, which in zip(unit[1:], chosen, strict=True))]
     r = np.mean([(a * b).sum(axis=-1) for a, b in itertools.combinations(renamed, 2)], axis=0)
     return float(r[0]), float(np.mean(r >= r[0] - TOLERANCE)) if np.isfinite(r[0]) else np.nan
-
-
-def decompose(matrix: pd.DataFrame, *, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Return what a pruning matrix is made of: its lists of heads, its tasks, and the pairs of both.
-
-    Relative performance with the heads of task j pruned, at task i, has four parts of its sum of squares.
-
-    Parameters
-    ----------
-    matrix, resamples, seed : as in `dissociate`; seeds of a model are averaged
-
-    Returns
-    -------
-    parts : DataFrame, four rows for each model and size
-
-        - part: 'source', how much lists of heads differ in strength, whatever the task; 'target', how much
-          tasks differ in fragility, whatever the list; 'own', what lists cost their own task more, or less;
-          'rest', all else, noise among it
-        - share of the sum of squares; by_chance: the share that this part would have if it were nothing
-        - p_value: of 'source' that it makes no difference whose heads are pruned (permutation); of 'target'
-          that no task loses more than another (bootstrap); of 'own' that a list is no more its own task's
-          than another one's (sources renamed, all k! ways up to eight tasks); of these runs
-        - why: why there is no p, or none below 0.05
-
-    Raises
-    ------
-    ValueError
-        As `dissociate`.
-    """
-    frames = []
-    for one in given(matrix):
-        settings = one, dict.fromkeys(one.tasks, 0.0), resamples, 0.95, seed
-        matrices = given_matrices(*settings)
-        same = given_matrices(*settings, same=True) if one.unpaired else []
-        for place, size in enumerate(one.sizes):
-            frame = pd.DataFrame(parts_of(matrices, place, seed, same))
-            frames.append(frame.assign(model=one.runs[0].model, size=size, why=_why(frame, len(one.tasks))))
-    columns = ["part", "share", "by_chance", "p_value", "why"]
-    return keyed(matrix, pd.concat(frames, ignore_index=True), columns)
-
-
-def _why(parts: pd.DataFrame, k: int) -> list[str]:
-    """Why parts have no p, or none below 0.05."""
-    renamed = f"{k} tasks: no p below {1 / math.factorial(k):.2g}" if k < FEWEST_RENAMED else ""
-    return [
-        renamed if part == OWN else "neither n nor examples" if part != REST and np.isnan(p) else ""
-        for part, p in zip(parts["part"], parts["p_value"], strict=True)
-    ]
-
-
-def shared_fragility(matrix: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """Return whether the same tasks are fragile in several models.
-
-    The fragility of a task is what lists of other tasks cost it, as a share of its unpruned performance, net
-    of their strengths. Its mean over tasks and its spread, the size of effect in a model, are taken out.
-
-    Parameters
-    ----------
-    matrix, seed : as in `dissociate`, with at least two models of the same three tasks or more
-
-    Returns
-    -------
-    shared : DataFrame, a row for each size and pair of models, and one for all of three models or more
-
-        - r, r2: Pearson correlation over tasks, and its square, of all models the mean r and its square
-        - p_value: one-sided, that fragility in one model says nothing about another, tasks renamed
-        - why: why there is no p below 0.05
-
-    Raises
-    ------
-    ValueError
-        As `dissociate`; there is one model, or models differ in tasks or sizes.
-    """
-    models = given(matrix)
-    first, *others = models
-    k = len(first.tasks)
-    if not others or k < FEWEST_TASKS:
-        raise ValueError(
-            f"matrix: got models {listing(one.runs[0].model for one in models)} with {k} tasks, expected at "
-            f"least two models and {FEWEST_TASKS} tasks"
-        )
-    for one in others:
-        if {*one.tasks} != {*first.tasks} or one.sizes != first.sizes:
-            what = "tasks" if {*one.tasks} != {*first.tasks} else "sizes"
-            raise ValueError(
-                f"matrix: {what} of model {one.runs[0].model!r} differ from those of {first.runs[0].model!r}"
-            )
-    rows = []
-    profiles = {one.runs[0].model: _profiles(one, first.tasks) for one in models}
-    groups = [*itertools.combinations(profiles, 2)] + ([tuple(profiles)] if len(profiles) > 2 else [])
-    for place, size in enumerate(first.sizes):
-        for names in groups:
-            r, p = agreement(np.stack([profiles[name][place] for name in names]), seed)
-            why = f"{k} tasks: no p below {1 / math.factorial(k):.2g}" if len(names) == 2 and k == 3 else ""
-            rows.append(
-                {"size": size, "models": ", ".join(names), "r": r, "r2": r**2, "p_value": p, "why": why}
-            )
-    return keyed(matrix, pd.DataFrame(rows), ["models", "r", "r2", "p_value", "why"], model=False)
-
-
-def _profiles(one: Given, tasks: Sequence[str]) -> Floats:
-    """Fragility (F, k) of `tasks`, the mean over seeds."""
-    performance = relative(one.pruned(), one.unpruned()[:, None]).mean(axis=0)
-    return fragility(performance)[:, [one.tasks.index(task) for task in tasks]]
