@@ -26,6 +26,7 @@ from headspec.pipeline.commands import report as described
 from headspec.pipeline.commands.report import opening
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.correlation import correlation, paired
+from headspec.statistics.dissociation.parts import PARTS
 from support.data import iat, transfers
 from support.data.explored import HOSTILE, study
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, made
@@ -64,6 +65,7 @@ VALUES: dict[str, Any] = {
     "voxel": range(40), "step": [0, 5], "way": ["importance", "l0"], "direction": ["to", "from"],
     "predictor": "baseline+all", "held_out": 1, "metric": "accuracy", "ci_over": "examples", "n": 10,
     "n_pruned": 20, "n_folds": 5, "penalty": None, "unpruned_at_chance": False, "role": list(ROLES)[:3],
+    "part": list(PARTS),
 }  # fmt: skip
 #: those of single tables: `before`, `mixture` and `method` of probed runs, and so on
 OWN: dict[str, list[dict[str, Any]]] = {
@@ -79,7 +81,7 @@ OWN: dict[str, list[dict[str, Any]]] = {
     "kept_kinds": [dict(kind=["encoder", "cross"], heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
     "role_counts": [dict(heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
     "agreement": [dict(measure_a=a, measure_b=b) for a, b in itertools.combinations(HEADS, 2)],
-    "task_differences": [dict(against="others")],
+    "task_differences": [dict(against="others")], "matrix_parts": [dict(model="minilm")],
     "probed": [dict(label=["NOUN", "VERB", "X"])],
 }  # fmt: skip
 

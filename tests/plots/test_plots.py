@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots import curves, dissociation, importance, similarity
+from headspec.plots import curves, dissociation, importance, matrix_parts, similarity
 from headspec.plots.drawing import marks, style
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
@@ -221,6 +221,18 @@ def test_dissociation_has_bars_intervals_dots_and_marks_of_chance(mixtures):
         for look, marked in ((marks.MARKED["†"], part["at_chance"] & ~nothing), (marks.MARKED["×"], nothing)):
             drawn = [x for line in labelled(axes, look["label"]) for x in line.get_xdata()]
             assert len(drawn) == marked.sum() and min(drawn, default=2) > 1  # outside
+
+
+def test_bars_of_a_matrix_end_at_the_whole():
+    table = by_mixture("matrix_parts", PAIR, fraction=FRACTIONS, part=list(matrix_parts.LOOKS))
+    table = table.drop(columns="task", errors="ignore").drop_duplicates(["method", "fraction", "part"])
+    whole = table.groupby(["method", "fraction"])["share"].transform("sum")
+    table["share"] /= whole
+    (axes,) = matrix_parts.draw_matrix_parts(table, PAIR, "tuned").axes
+    drawn = table[table["method"] == "tuned"].pivot(index="part", columns="fraction", values="share")
+    heights = np.reshape([bar.get_height() for bar in axes.patches], drawn.shape)
+    np.testing.assert_allclose(heights, 100 * drawn.loc[[*matrix_parts.LOOKS]])
+    np.testing.assert_allclose([bar.get_y() + bar.get_height() for bar in axes.containers[-1]], 100)
 
 
 def test_fractions_show_every_value_of_the_table():

@@ -91,6 +91,15 @@ FIGURES = [
         {"mixtures": MIXTURES, "main": STUDY.pruning.fraction, "method": STUDY.correlated},
     ),
     Figure(
+        "matrix_parts",
+        "matrix_parts.py:draw_matrix_parts",
+        "what matrices are made of",
+        "Dissociation",
+        ("model",),
+        {"matrix_parts": rules.dissociation.output.matrix_parts},
+        {"mixtures": MIXTURES, "method": STUDY.correlated},
+    ),
+    Figure(
         "similarity",
         "similarity.py:draw_similarity",
         "task similarity",

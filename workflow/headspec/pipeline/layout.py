@@ -206,7 +206,9 @@ class Layout:
         names = []
         if len(study.mixture_tasks) <= DRAWN:
             combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
-            names += ["dissociation", *(f"fractions.{model}" for model in models)] if self.mixed else []
+            if self.mixed:
+                names.append("dissociation")
+                names += [f"{name}.{model}" for model in models for name in ("fractions", "matrix_parts")]
             names.append("reliability")
             names += [".".join([name, *each]) for name in RUN_FIGURES for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]

@@ -1,7 +1,7 @@
 """Metrics and dissociation by fraction or number of heads pruned."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -149,6 +149,25 @@ CROSSED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def mixture_grid(mixtures: Collection[str], label: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure and axes for each mixture, wide enough for its name; `label` is that of y."""
+    width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
+    columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
+    rows = math.ceil(len(mixtures) / columns)
+    size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    panels = list(grid.ravel()[: len(mixtures)])
+    for axes in grid.ravel()[len(mixtures) :]:
+        axes.remove()
+    for axes in panels[-columns:]:  # the bottom panel of each column
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("heads pruned (%)")
+    for axes in panels[::columns]:
+        axes.set_ylabel(label)
+    return figure, panels
+
+
 @styled
 def draw_fractions(
     fractions: pd.DataFrame,
@@ -161,14 +180,9 @@ def draw_fractions(
 
     A line shows the `main` fraction. Unless `method` is `frozen`, the mean for `frozen` is added.
     """
-    width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
-    columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
-    rows = math.ceil(len(mixtures) / columns)
-    size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, panels = mixture_grid(mixtures, "dissociation D (%)")
     tasks = list(dict.fromkeys(task for members in mixtures.values() for task in members))
-    for axes, (mixture, members) in zip(grid.ravel(), mixtures.items(), strict=False):
+    for axes, (mixture, members) in zip(panels, mixtures.items(), strict=True):
         in_mixture = fractions[fractions["mixture"] == mixture]
         panel = in_mixture[in_mixture["method"] == method]
         axes.axhline(0, color="black", linewidth=0.6)
@@ -183,13 +197,6 @@ def draw_fractions(
         axes.set_title("\n".join([mixture, *_area(areas, mixture, method)]))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(axis="y")
-    for axes in grid.ravel()[len(mixtures) :]:
-        axes.remove()
-    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the bottom panel of each column
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("heads pruned (%)")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("dissociation D (%)")
     legend(figure)
     return figure
 
