@@ -69,9 +69,9 @@ SCHEMAS = {
         row="mixture, fraction and part of its pruning matrix",
         paths=("tables/matrix_parts.parquet", "tables/iat_matrix_parts.parquet"),
         about={
-            "part": "`source`, how much lists of heads differ in strength; `target`, how much tasks differ in "
-            "fragility; `own`, what lists cost their own task more, or less; `rest`",
-            "share": "of the sum of squares of relative performance, mean over seeds",
+            "part": "`source`, how much lists of heads differ in strength; `target`, how much tasks differ "
+            "in fragility; `own`, what lists cost their own task more, or less; `rest`",
+            "share": "of the sum of squares of relative performance, averaged over seeds",
             "by_chance": "the share that the part would have if it were nothing",
         },
     ),
