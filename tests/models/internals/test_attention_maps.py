@@ -123,15 +123,19 @@ def test_gates_act_on_captured_models(model, inputs):
 
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_an_encoder_that_gives_no_weights_is_refused(kind, inputs, monkeypatch):
-    """At the attention interface, and from attention of its own."""
+def test_attention_that_gives_no_weights(kind, inputs, monkeypatch):
+    """At the attention interface they are computed by one-hot values; attention of its own is refused."""
     model = encoder(kind)
+    expected = captured(model, inputs)
     where, name = {
         "bert": (modeling_bert, "eager_attention_forward"),
         "mpnet": (modeling_mpnet.MPNetSelfAttention, "forward"),
     }[kind]
     usual = getattr(where, name)
     monkeypatch.setattr(where, name, lambda *args, **kwargs: (usual(*args, **kwargs)[0], None))
+    if kind == "bert":
+        torch.testing.assert_close(captured(model, inputs), expected)
+        return
     with pytest.raises(ModelError, match=f"attention of this {kind} cannot be captured: no weights"):
         captured(model, inputs)
 

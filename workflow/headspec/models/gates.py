@@ -171,7 +171,7 @@ class HeadGates(Gating):
         return self.opened(Block())
 
     def received(self, receive: Receiver) -> AbstractContextManager[None]:
-        """Run passes that pass attention weights to `receive`; attention must return them."""
+        """Run passes that pass attention weights to `receive`."""
         return self.opened(Block(receive=receive))
 
     def resumed(self, layer: int, context: torch.Tensor) -> AbstractContextManager[None]:

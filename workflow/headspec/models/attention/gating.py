@@ -17,6 +17,7 @@ from headspec.errors import ModelError
 from headspec.head_arrays import CROSS
 from headspec.models.attention.interface import Attended, Attention, as_written, watched
 from headspec.models.attention.sites import FOLDED, Site, stacks
+from headspec.models.attention.weights import by_values
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -201,10 +202,7 @@ class Gating:
             self.attending = False
         receive = self._last(lambda block: block.receive, None)
         if receive is not None:
-            if weights is None:
-                raise ModelError(
-                    f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
-                )
+            weights = by_values(attention, *states) if weights is None else weights
             receive(row, weights)
             weights = None  # otherwise the model would collect the weights of all layers
         return self._gated(row, context), weights

