@@ -16,6 +16,10 @@ NAMES = {
     "_foreach_zero_": "training/variants/test_variants.py",
     # torch: whether a tensor is a view of a weight or a gate
     "_base": "models/internals/test_propagation.py",
+    # accelerate: the device of a module whose weights are offloaded
+    "_hf_hook": "models/test_placement.py",
+    # transformers: what runs a layer that computes again in backward passes
+    "_gradient_checkpointing_func": "models/test_placement.py",
     # torch: a model that is spread over GPUs stays there when it is moved
     "_apply": "models/language/test_spread.py",
     # torch: children by name, those that are `None` or shared included

@@ -25,7 +25,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 def processes(model: nn.Module) -> int:
     """Return the number of processes that a model's heads are divided over; 1 with FSDP2 or without any."""
-    return getattr(model, "_tp_size", None) or 1
+    return getattr(model, "tp_size", None) or 1
 
 
 @contextmanager
