@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
 import headspec
@@ -328,6 +329,17 @@ def test_prompts_have_corrupted_ones(tmp_path):
 def test_scores_that_do_not_fit_are_refused(given, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         headspec.head_importance(any_model.model("roberta"), any_model.batches("roberta"), **given)
+
+
+def test_scores_that_replace_heads_show_how_many_are_done(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        transformers.utils.logging,
+        "tqdm",
+        lambda items, desc, total, **_: shown.append((desc, total)) or items,
+    )
+    headspec.head_importance(any_model.model("roberta"), any_model.batches("roberta"), score="ablation")
+    assert shown == [("batches", None), ("heads", 8), ("heads", 8)]
 
 
 def test_scores_that_compare_examples_need_two():

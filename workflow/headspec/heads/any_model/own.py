@@ -131,8 +131,8 @@ def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
         yield batch, batches[(number + n // 2) % n], shift
 
 
-def shown(items: Iterable[Item], what: str) -> Iterator[Item]:
+def shown(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
     """Yield items, with a progress bar if they take longer than a few seconds."""
     from transformers.utils import logging  # its bars can be turned off; slow to import
 
-    yield from logging.tqdm(items, desc=what, delay=3, leave=False)
+    yield from logging.tqdm(items, desc=what, total=total, delay=3, leave=False)

@@ -12,6 +12,7 @@ import torch
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
+from headspec.heads.any_model import own
 from headspec.heads.any_model.scored import Scored, of_others
 from headspec.heads.importance import (
     gate_derivatives,
@@ -55,7 +56,8 @@ def attribution(scored: Scored) -> torch.Tensor:
 def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = None) -> torch.Tensor:
     """Return the rise of the loss without each head, (n, layers, heads); `instead` as in `each_replaced`."""
     whole, exists = scored.passes.record(scored.losses), scored.gates.exists
-    rises = [loss - whole for loss in each_replaced(scored.passes, scored.losses, exists, instead)]
+    replaced = each_replaced(scored.passes, scored.losses, exists, instead)
+    rises = [loss - whole for loss in own.shown(replaced, "heads", int(exists.sum()))]
     values = whole.new_zeros(scored.n, *exists.shape)
     values[:, torch.from_numpy(exists)] = torch.stack(rises, dim=1)
     return values
@@ -73,8 +75,10 @@ def resample_ablation(scored: Scored) -> torch.Tensor:
     donated = scored.contexts(scored.donors)
     if scored.shift is None:
         return ablation(scored, donated.__getitem__)
-    own = scored.contexts(scored.batch)
-    return ablation(scored, of_others(scored.gates, scored.batch, own, scored.donors, donated, scored.shift))
+    vectors = scored.contexts(scored.batch)
+    return ablation(
+        scored, of_others(scored.gates, scored.batch, vectors, scored.donors, donated, scored.shift)
+    )
 
 
 @dataclass(frozen=True)
