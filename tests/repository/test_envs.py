@@ -47,7 +47,7 @@ def environment(path: Path) -> dict[str, str]:
 
 EXTRAS = PROJECT["optional-dependencies"]
 LISTS = [
-    ("requirements.txt", PROJECT["dependencies"]),
+    ("requirements.txt", PROJECT["dependencies"] + EXTRAS["study"]),
     ("requirements-demo.txt", EXTRAS["demo"]),
     ("requirements-models.txt", EXTRAS["models"]),
     ("requirements-test.txt", EXTRAS["test"] + EXTRAS["onnx"] + EXTRAS["docs"]),

@@ -1,6 +1,6 @@
 """What an installed headspec does outside of its clone: `python -m support.running.release <folder>`.
 
-It plans a study, and scores and removes heads of a model; `.ci/release-check` runs it on several Pythons.
+It plans a study and runs the functions for notebooks; `.ci/release-check` runs it on several Pythons.
 """
 
 import subprocess
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 import yaml
-from transformers import AutoModelForSequenceClassification, BertConfig
 
 import headspec
 from headspec import __version__
 from support.paths import ROOT
+from support.running import release_functions
 from support.running.studies import CONFIG, local_model, texts
 
 
@@ -27,15 +27,7 @@ def main(folder: Path) -> None:
     (folder / "study.yaml").write_text(yaml.safe_dump(CONFIG))
     plan = [command, "plan", "study.yaml", "--rate", "1e9"]
     assert "\ntrain " in subprocess.run(plan, cwd=folder, capture_output=True, text=True, check=True).stdout
-    model = AutoModelForSequenceClassification.from_config(
-        BertConfig(
-            vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16
-        )
-    )
-    ids = torch.randint(5, 50, (4, 6))
-    scores = headspec.head_importance(model, [{"input_ids": ids, "labels": torch.tensor([0, 1, 0, 1])}])
-    smaller = headspec.remove_heads(model, headspec.top_heads(-scores, 0.5))
-    assert smaller(ids).logits.shape == (4, 2)
+    release_functions.main()
     print(f"headspec {__version__} works on Python {sys.version.split()[0]}, torch {torch.__version__}")
 
 

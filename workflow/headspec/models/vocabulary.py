@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headspec.errors import DataError
@@ -55,6 +54,8 @@ def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) 
 
     Raises DataError, naming the config `key`, if the texts have more characters than that, or too few pieces.
     """
+    import sentencepiece  # a package of studies
+
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -59,6 +59,11 @@ def heads_and_loss(
     model: PreTrainedModel, batch: Inputs, loss: Loss | None, inputs: Mapping[str, Any] | None = None
 ) -> tuple[HeadGates, Loss]:
     """Return the gates of a model that takes such batches, and its loss per example."""
+    if loss is not None and not callable(loss):
+        raise ValueError(
+            f"loss: got a {type(loss).__name__}, expected a function of the model's output and a batch; "
+            "scores are passed as scores=..., metrics as metric=..."
+        )
     return gated(model, batch, inputs), loss or own_loss(model, batch)
 
 

@@ -28,7 +28,7 @@ def packed(model: nn.Module) -> dict[str, nn.Module]:
 def floats(model: PreTrainedModel) -> PreTrainedModel:
     """Return a model itself, or a copy that has floats in place of packed weights.
 
-    Raises ModelError if a layer does not say its sizes.
+    Raises ModelError if a layer does not say its sizes or does not take floats.
     """
     layers = packed(model)
     if not layers:
@@ -60,7 +60,13 @@ def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
         raise ModelError(f"'{name}' is quantised ({type(layer).__name__}) and does not say its sizes")
     bias, device = getattr(layer, "bias", None), layer.weight.device
     units = torch.eye(inputs, dtype=dtype, device=device)
-    answers = layer(units) - layer(torch.zeros_like(units[:1]))
+    try:
+        answers = layer(units) - layer(torch.zeros_like(units[:1]))
+    except RuntimeError as error:
+        raise ModelError(
+            f"'{name}' is quantised ({layer.weight.dtype}) and does not take {dtype} ({error}); expected a "
+            "model of floats"
+        ) from None
     linear = nn.Linear(inputs, outputs, bias=bias is not None, device=device, dtype=dtype)
     linear.weight.copy_(answers.T)
     if bias is not None:
