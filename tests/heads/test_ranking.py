@@ -12,6 +12,7 @@ from headspec.errors import DataError
 from headspec.heads.ranking import (
     blocks,
     bottom_heads,
+    exclusive_heads,
     fold_means,
     importance_map,
     joint_importance,
@@ -20,6 +21,21 @@ from headspec.heads.ranking import (
     top_heads,
 )
 from headspec.plots.drawing.heat_maps import heat_map
+
+
+@given(seed=st.integers(0, 999), n=st.integers(0, 10), absent=st.booleans())
+def test_exclusive_heads_are_as_many_for_both_tasks(seed, n, absent):
+    one, other = np.random.default_rng(seed).integers(0, 6, size=(2, 3, 4)).astype(float)
+    one[0, :absent] = other[0, :absent] = np.nan
+    only, reverse = exclusive_heads(one, other, n), exclusive_heads(other, one, n)
+    assert only.sum() == reverse.sum() == n - (top_heads(one, n) & top_heads(other, n)).sum()
+    assert not (only & top_heads(other, n)).any() and not (only & ~top_heads(one, n)).any()
+    assert not exclusive_heads(one, one, n).any()
+
+
+def test_exclusive_heads_are_of_scores_of_one_model():
+    with pytest.raises(ValueError, match=r"^others: got \(2, 6\), expected \(3, 4\)"):
+        exclusive_heads(np.ones((3, 4)), np.ones((2, 6)), 2)
 
 
 @pytest.mark.parametrize(

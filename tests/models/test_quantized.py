@@ -21,7 +21,7 @@ from headspec.models.attention.interface import evaluating
 from headspec.models.attention.projections import is_linear, is_packed
 from support.model_types import any_model, every_type
 
-SCORED = [name for name in SCORES if SCORES[name].donors != "corrupted"]
+SCORED = [name for name in SCORES if SCORES[name].values and SCORES[name].donors != "corrupted"]
 
 
 class Packed(nn.Module):
@@ -74,6 +74,17 @@ def test_packed_weights_are_scored_as_the_numbers_that_they_stand_for(kind):
         for model in (packed, plain)
     ]
     np.testing.assert_allclose(curves[0]["value"], curves[1]["value"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("only", ["value", "output.dense"])
+def test_packed_weights_have_no_magnitude(only):
+    packed, plain = packed_and_plain("roberta")
+    for name, module in [*plain.named_modules()]:
+        if type(module) is nn.Linear and not name.endswith(only):
+            packed.set_submodule(name, module)
+    which = "V" if only == "value" else "O"
+    with pytest.raises(ModelError, match=f"^score 'magnitude': W_{which} of 'roberta.encoder.layer.0.atten"):
+        headspec.head_importance(packed, score="magnitude")
 
 
 @pytest.mark.parametrize("kind", ["pythia", "roberta", "mpnet"])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.behaviours import attention_maps, head_behaviours
-    from headspec.heads.ranking import ranked_heads, top_heads
+    from headspec.heads.ranking import exclusive_heads, ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
@@ -29,6 +29,7 @@ PUBLIC = {
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
     "attention_maps": "heads.behaviours",
+    "exclusive_heads": "heads.ranking",
     "head_behaviours": "heads.behaviours",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
@@ -50,6 +51,7 @@ __all__ = [
     "head_behaviours",
     "decompose",
     "dissociate",
+    "exclusive_heads",
     "head_curve",
     "head_importance",
     "heat_map",

@@ -95,6 +95,26 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
     return top.reshape(heads.shape) & exists
 
 
+def exclusive_heads(heads: Any, others: Any, n: int | float) -> NDArray[np.bool_]:
+    """Return the top heads of one task that are not top heads of another, bool (layers, heads).
+
+    With the tasks exchanged, they are as many. Raises ValueError as `top_heads`, or if shapes differ.
+
+    Parameters
+    ----------
+    heads, others : scores of both tasks, (layers, heads), nan where there is no head
+    n : number or fraction of top heads of each, as in `top_heads`
+
+    Examples
+    --------
+    >>> only = exclusive_heads(scores, others, 0.1)
+    """
+    top, other = top_heads(heads, n), top_heads(others, n)
+    if top.shape != other.shape:
+        raise ValueError(f"others: got {other.shape}, expected {top.shape} as of the first scores")
+    return top & ~other
+
+
 def ranked_heads(scores: Any) -> pd.DataFrame:
     """Return a table of heads, the most important first, with columns layer, head and score.
 

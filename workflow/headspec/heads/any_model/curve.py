@@ -11,12 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
-from headspec.heads.any_model import own
+from headspec.heads.any_model import closing, own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curve_intervals import Bounds, of_difference, of_mean
+from headspec.heads.any_model.faithfulness import faithfulness
 from headspec.heads.any_model.halves import halves
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss, Measure
+from headspec.heads.any_model.scores import chosen
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.attention.probe_inputs import check_model
@@ -25,16 +27,17 @@ from headspec.seeds import derive
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-NONE, TOP, BOTTOM, RANDOM = "none", "top", "bottom", "random"
+NONE, TOP, BOTTOM, RANDOM, ALL = "none", "top", "bottom", "random", "all"
 #: fewest examples, for their variance
 FEWEST = 2
 #: fewest random sets, for their variance
 FEWEST_DRAWS = 5
+FAITHFULNESS = "faithfulness", "faithfulness_low", "faithfulness_high"
 Floats = NDArray[np.float64]
 
 
 class Closed(NamedTuple):
-    """A set of closed heads: the most or least important ones, or one of several random sets."""
+    """A set of closed heads: none, the most or least important ones, one of several random sets, or all."""
 
     order: str
     fraction: float
@@ -52,6 +55,7 @@ def head_curve(
     draws: int = 20,
     score: str = "gradient",
     scores: Any = None,
+    ablation: str = closing.ZERO,
     confidence: float = 0.95,
     seed: int = 0,
     inputs: Mapping[str, Any] | None = None,
@@ -61,7 +65,7 @@ def head_curve(
     prompts: Sequence[str] | None = None,
     answers: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return a metric of a model without its most important, least important and random heads.
+    """Return a metric of a model without its most important, least important, random, and all heads.
 
     A random half of the examples, stratified by class, ranks the heads; the other half evaluates the model
     without them, so that no ranking is judged on the examples that it was made from.
@@ -74,8 +78,15 @@ def head_curve(
         by default the loss
     fractions : of the model's heads to close, each at least one head
     draws : number of random sets of heads for each fraction, at least five
-    score : as in `head_importance`
+    score : as in `head_importance`; ``magnitude`` needs no examples, and all evaluate
     scores : (layers, heads), your own scores, not computed on these examples: all examples then evaluate
+    ablation : what takes the place of the context vectors of closed heads
+
+        - ``zero``: nothing
+        - ``mean``: their means over the tokens of the half that ranks; where all examples evaluate, of half
+          of these, the half without the example itself
+        - ``resample``: those of an example of the half that ranks; where all examples evaluate, of the
+          example half of all further on
     confidence : of the intervals
     seed : of the halves and the random sets
 
@@ -83,12 +94,15 @@ def head_curve(
     -------
     curve : DataFrame, a row for each order and fraction, to be drawn by `plot_curve`
 
-        - order: 'none', 'top', 'bottom' or 'random'; fraction; heads, their number
+        - order: 'none', 'top', 'bottom', 'random' or 'all'; fraction; heads, their number
         - value: the metric of the n examples; of random heads the mean over draws
         - low, high: interval over examples, for random heads over examples and draws; within the metric's
           bounds, if it has any
         - difference: value minus the value of random heads; difference_low, difference_high: interval over
           examples and over random sets, which covers 0 for one more random set
+        - faithfulness: (value - all closed) / (unpruned - all closed), nan if these two are equal;
+          faithfulness_low, faithfulness_high: its interval, infinite if they do not differ more than examples
+          do; for random heads over examples and draws
 
         ``curve.attrs["metric"]`` is the name of the metric, and ``curve.attrs["n"]`` the number of examples.
 
@@ -107,25 +121,30 @@ def head_curve(
     check_model(model)
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws: got {draws}, expected at least {FEWEST_DRAWS}")
+    closing.check(ablation)
+    rule = chosen(score, corrupted=False)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
     evaluated = [*own.read(model, batches, tokenizer, given)]
-    main = model.main_input_name
-    if scores is None:
+    main, ranking = model.main_input_name, None
+    if scores is None and rule.weights is None:
         ranking, evaluated = halves(evaluated, main, np.random.default_rng(derive(seed, "halves")))
-        scores = head_importance(model, ranking, loss, score=score, inputs=inputs)
     elif (n := sum(count(batch, main) for batch in evaluated)) < FEWEST:
         raise ValueError(f"batches: got {n} examples, expected at least {FEWEST}")
+    if scores is None:
+        scores = head_importance(model, ranking or evaluated, loss, score=score, inputs=inputs)
     with own.measuring(model), torch.no_grad():
         gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
         by_head = head_arrays.scores(scores, least=1)
         if by_head.shape != gates.exists.shape:
             raise ValueError(f"scores: got {by_head.shape}, expected {gates.exists.shape}")
         sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed)]
-        evaluation = Evaluation(gates, evaluated, metric or loss)
-        for closed in own.shown(sets, "sets of heads"):
-            evaluation.add(closed.heads)
+        evaluation = Evaluation(model, evaluated, len(sets), metric or loss)
+        by_batch = zip(evaluated, closing.closers(gates, ablation, ranking, evaluated), strict=True)
+        passes = ((batch, close(each.heads)) for batch, close in by_batch for each in sets)
+        for batch, closed in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
+            evaluation.add(batch, closed)
     curve = _table(sets, evaluation.values, confidence, evaluation.bounds)
     curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve
@@ -137,7 +156,7 @@ def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
 
 
 def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[Closed]:
-    """Yield the empty set and, for each fraction, the top, bottom and random heads."""
+    """Yield the empty set, for each fraction the top, bottom and random heads, and all heads."""
     exists = ~np.isnan(scores)
     total = int(exists.sum())
     yield Closed(NONE, 0.0, np.zeros_like(exists))
@@ -152,10 +171,11 @@ def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> 
         for draw in range(draws):
             rng = np.random.default_rng(derive(seed, "random", f"{fraction:g}", draw))
             yield Closed(RANDOM, fraction, random_heads(exists, n, rng))
+    yield Closed(ALL, 1.0, exists)
 
 
 def _table(sets: Sequence[Closed], by_example: Floats, confidence: float, bounds: Bounds) -> pd.DataFrame:
-    """Return values and intervals from values (sets, n)."""
+    """Return values and intervals from values (sets, n), the first of no closed heads, the last of all."""
     groups: dict[tuple[float, str], list[int]] = {}
     for i, closed in enumerate(sets):
         groups.setdefault((closed.fraction, closed.order), []).append(i)
@@ -172,5 +192,8 @@ def _table(sets: Sequence[Closed], by_example: Floats, confidence: float, bounds
             low, high = of_difference(values[0], drawn, confidence, bounds)
             difference = row["value"] - drawn.mean()
             row |= {"difference": difference, "difference_low": low, "difference_high": high}
+        share = faithfulness(values, by_example[0], by_example[-1], confidence, bounds)
+        share = (share[0],) * 3 if order in (NONE, ALL) else share  # 1 and 0 by definition
+        row |= dict(zip(FAITHFULNESS, share, strict=True))
         table_rows.append(row)
     return pd.DataFrame(table_rows)

@@ -31,7 +31,7 @@ def of_mean(values: Floats, confidence: float, bounds: Bounds = None) -> tuple[f
     """
     sets, n = values.shape
     tail, mean, by_example = (1 - confidence) / 2, float(values.mean()), values.mean(axis=0)
-    of_sets = stdtrit(sets - 1, tail) ** 2 * _variance_of_sets(values) / sets if sets > 1 else 0.0
+    of_sets = stdtrit(sets - 1, tail) ** 2 * variance_of_sets(values) / sets if sets > 1 else 0.0
     if bounds is None:
         below, above = np.sqrt(np.square(_reaches(by_example, tail)) + of_sets)
         return mean - below, mean + above
@@ -73,7 +73,7 @@ def of_difference(
     of_examples = stdtrit(n - 1, tail) ** 2 * examples
     scale = stdtrit(draws - 1, tail) ** 2 * (1 + 1 / draws)
     observed = random.mean(axis=1).var(ddof=1)
-    reach = np.sqrt(max(of_examples + scale * _variance_of_sets(random), scale * observed))
+    reach = np.sqrt(max(of_examples + scale * variance_of_sets(random), scale * observed))
     if bounds is None:
         return difference - reach, difference + reach
     return max(difference - reach, -width), min(difference + reach, width)
@@ -95,7 +95,7 @@ def _reaches(values: Floats, tail: float) -> Floats:
     return reaches
 
 
-def _variance_of_sets(values: Floats) -> float:
+def variance_of_sets(values: Floats) -> float:
     """Return the variance between sets (sets, n) minus the part due to sampling of examples, at least 0."""
     sets, n = values.shape
     apart = values - values.mean(axis=0)

@@ -18,6 +18,7 @@ from headspec.heads.any_model.scored import Scored
 from headspec.heads.any_model.scores import SCORES, Score, chosen
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.sites import FOLDED
+from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -69,6 +70,8 @@ def head_importance(
         - ``resample_ablation``: with its context vectors of another example, half of all further on (Chan et
           al. 2022), or of the `corrupted` one (activation patching)
         - ``attribution``: first-order estimate of the latter (attribution patching; Syed et al. 2023)
+
+        or ``magnitude``: Frobenius norm of W_V W_O, which needs neither batches nor loss
     normalize : "layer" divides scores by the square root of the layer's sum of squares (as Michel et al.)
     corrupted : batches like `batches`, or prompts or texts as many as `prompts` or `texts`, with as many
         tokens in each example; for `attribution` and `resample_ablation`
@@ -87,7 +90,7 @@ def head_importance(
     ------
     ModelError
         Heads are not found, the loss of examples is not known, or layers have no derivative, as of quantised
-        weights.
+        weights; with `magnitude`, W_V or W_O are not matrices of floats.
     NumericalError
         A value is not finite.
     ValueError
@@ -99,6 +102,7 @@ def head_importance(
     --------
     >>> scores = headspec.head_importance(model, batches)
     >>> scores = headspec.head_importance(model, batches, score="ablation")
+    >>> scores = headspec.head_importance(model, score="magnitude")
     >>> scores = headspec.head_importance(model, tokenizer=tokenizer, texts=["Fine."], labels=["good"])
     >>> scores = headspec.head_importance(model, tokenizer=tokenizer, prompts=["2 + 2 ="], answers=[" 4"])
     """
@@ -110,6 +114,13 @@ def head_importance(
         raise ValueError("normalize: got 'layer' for single examples; expected per_example=False")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
     clean = own.read(model, batches, tokenizer, given)
+    if rule.weights is not None:
+        if per_example:
+            raise ValueError(f"per_example: got True with score '{score}', which needs no examples")
+        some = batches is not None or texts is not None or prompts is not None
+        batch = next(clean, None) if some else None
+        gates = HeadGates(model, inputs) if batch is None else own.gated(model, batch, inputs)
+        return _normalized(rule.weights(gates), normalize)
     if corrupted is None:
         pairs = _pairs(score, clean, model.main_input_name)
     elif batches is None:
@@ -127,7 +138,10 @@ def head_importance(
     values[:, ~exists] = np.nan
     if per_example:
         return values
-    scores = (np.abs(values) if rule.absolute else values).mean(axis=0, dtype=float)
+    return _normalized((np.abs(values) if rule.absolute else values).mean(axis=0, dtype=float), normalize)
+
+
+def _normalized(scores: NDArray[np.floating], normalize: str | None) -> NDArray[np.floating]:
     normalized: NDArray[np.floating] = scores / by_layer(scores) if normalize else scores
     return normalized
 
@@ -170,6 +184,7 @@ def scored_values(
                     scored.average(each for each, *_ in pairs)
             for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:
                 scored.start(part, donors, shift)
+                assert rule.values is not None
                 parts.append(rule.values(scored).detach())
     if scored is None:
         raise ValueError("batches: got none")

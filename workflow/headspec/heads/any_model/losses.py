@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from torch.nn import functional as F
 from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.models.attention.past import fresh
-from headspec.models.gates import HeadGates
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
 
@@ -163,10 +163,11 @@ GROUPS = 1000
 
 
 class Evaluation:
-    """Values or predictions of n examples, for one set of closed heads after another.
+    """Values or predictions of n examples, for several sets of closed heads.
 
     Parameters
     ----------
+    sets : number of sets, one after another for each batch
     measure : a metric's name, or a function as in `Measure`
 
     Attributes
@@ -175,27 +176,26 @@ class Evaluation:
     n : number of examples
     """
 
-    def __init__(self, gates: HeadGates, batches: Sequence[Inputs], measure: Measure) -> None:
-        self.gates, self.batches = gates, batches
+    def __init__(
+        self, model: PreTrainedModel, batches: Sequence[Inputs], sets: int, measure: Measure
+    ) -> None:
+        self.model, self.batches, self.sets = model, batches, sets
         self.metric = registered(measure) if isinstance(measure, str) else None
         self.measure: Loss = _predicted if isinstance(measure, str) else measure
         own = getattr(measure, "__name__", LOSS)
         self.name = self.metric.name if self.metric else LOSS if own == "<lambda>" else own
-        self.n = sum(count(batch, gates.model.main_input_name) for batch in batches)
+        self.n = sum(count(batch, model.main_input_name) for batch in batches)
         self._found: list[Floats] = []
 
-    def add(self, closed: NDArray[np.bool_]) -> None:
-        """Evaluate with these heads closed, bool (layers, heads)."""
-        by_batch = []
-        with self.gates.closed(closed):
-            for batch in self.batches:
-                values = self.measure(self.gates.model(**fresh(batch)), batch)
-                n = count(batch, self.gates.model.main_input_name)
-                if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
-                    got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
-                    raise ValueError(f"metric: returned {got}, expected ({n},), a value for each example")
-                by_batch.append(values.double().cpu().numpy())
-        self._found.append(np.concatenate(by_batch))
+    def add(self, batch: Inputs, closing: AbstractContextManager[Any]) -> None:
+        """Evaluate a batch in a block that closes its next set of heads."""
+        with closing:
+            values = self.measure(self.model(**fresh(batch)), batch)
+        n = count(batch, self.model.main_input_name)
+        if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
+            got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
+            raise ValueError(f"metric: returned {got}, expected ({n},), a value for each example")
+        self._found.append(values.double().cpu().numpy())
 
     @property
     def values(self) -> Floats:
@@ -204,7 +204,7 @@ class Evaluation:
         For a metric that is not a mean over examples, they are jackknife pseudovalues, shifted to that mean;
         with many examples, those of groups, (sets, groups).
         """
-        by_set = np.stack(self._found)  # (sets, n, [labels])
+        by_set = np.stack([np.concatenate(self._found[i :: self.sets]) for i in range(self.sets)])
         if not np.isfinite(by_set).all():
             raise NumericalError(f"{self.name}: nan or infinite with heads closed")
         if not self.metric:
@@ -224,7 +224,7 @@ class Evaluation:
         can be negative, like a correlation, else 0. Means of zeros and ones are between 0 and 1.
         """
         if not self.metric:
-            return (0.0, 1.0) if np.isin(self._found, (0, 1)).all() else None
+            return (0.0, 1.0) if all(np.isin(found, (0, 1)).all() for found in self._found) else None
         known, place = np.unique(labels := self._labels, return_inverse=True)
         place = place.reshape(labels.shape)
         all_wrong, reverse = known[(place + 1) % len(known)], known[len(known) - 1 - place]

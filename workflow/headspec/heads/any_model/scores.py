@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
@@ -20,7 +22,9 @@ from headspec.heads.importance import (
     patch_derivatives,
     token_derivatives,
 )
+from headspec.models.attention.magnitudes import magnitudes
 from headspec.models.attention.past import room
+from headspec.models.gates import HeadGates
 
 
 def gradient(scored: Scored) -> torch.Tensor:
@@ -87,20 +91,23 @@ class Score:
 
     Attributes
     ----------
-    values : returns values of examples, (n, layers, heads), whose mean is the score
+    values : returns values of examples, (n, layers, heads), whose mean is the score; none if it needs no
+        examples
     absolute : whether the score is the mean of absolute values instead
     derivative : whether it needs derivatives of the loss
     averaged : whether it needs the means of all examples
     donors : source of replacement vectors: 'corrupted' inputs, these or 'others' of the examples, or none
     tokens : whether each token has its own gates
+    weights : returns the score of a model's weights, (layers, heads), which needs no examples
     """
 
-    values: Callable[[Scored], torch.Tensor]
+    values: Callable[[Scored], torch.Tensor] | None = None
     absolute: bool = False
     derivative: bool = True
     averaged: bool = False
     donors: str = ""
     tokens: bool = False
+    weights: Callable[[HeadGates], NDArray[np.float64]] | None = None
 
     @property
     def by_example(self) -> bool:
@@ -117,6 +124,7 @@ SCORES = {
     "ablation": Score(ablation, derivative=False),
     "mean_ablation": Score(mean_ablation, derivative=False, averaged=True),
     "resample_ablation": Score(resample_ablation, derivative=False, donors="others"),
+    "magnitude": Score(weights=magnitudes),
 }
 
 

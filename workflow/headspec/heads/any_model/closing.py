@@ -1,0 +1,109 @@
+"""What replaces the context vectors of closed heads: nothing, means, or those of other examples."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headspec.errors import nearest
+from headspec.heads.ablations import HalfMeans
+from headspec.heads.any_model import own
+from headspec.heads.any_model.batches import Inputs, count
+from headspec.heads.any_model.scored import Contexts, attending, of_others
+from headspec.models.attention.past import fresh
+from headspec.models.attention.sites import FOLDED
+from headspec.models.gates import HeadGates
+from headspec.models.internals.resuming import Replacing
+
+ZERO, MEAN, RESAMPLE = "zero", "mean", "resample"
+ABLATIONS = ZERO, MEAN, RESAMPLE
+#: returns a block in which heads, bool (layers, heads), are closed
+Close = Callable[[NDArray[np.bool_]], AbstractContextManager[Any]]
+
+
+def check(ablation: str) -> None:
+    """Raise ValueError if there is no such ablation."""
+    if ablation not in ABLATIONS:
+        known = ", ".join(ABLATIONS)
+        raise ValueError(
+            f"ablation: got '{ablation}', expected one of {known}.{nearest(ablation, ABLATIONS)}"
+        )
+
+
+def closers(
+    gates: HeadGates, ablation: str, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
+) -> Iterator[Close]:
+    """Yield a function for each evaluated batch that closes heads there.
+
+    Means and vectors are of the examples in `ranking`, which no evaluated example belongs to. Without them,
+    means are of the half of the evaluated examples without the example itself, and vectors of another one.
+    ValueError for models that fold more than examples into their batch.
+    """
+    if ablation == ZERO:
+        yield from itertools.repeat(gates.closed, len(evaluated))
+        return
+    if gates.folded:
+        raise ValueError(
+            f"ablation: got '{ablation}' for a model that folds {FOLDED} into its batch; expected '{ZERO}'"
+        )
+    vectors = _means if ablation == MEAN else _resampled
+    for instead in vectors(gates, ranking, evaluated):
+        yield functools.partial(_replaced, gates, instead)
+
+
+def _replaced(
+    gates: HeadGates, instead: Callable[[int], torch.Tensor], heads: NDArray[np.bool_]
+) -> AbstractContextManager[None]:
+    """Return a block in which vectors `instead`, (batch, tokens or 1, heads, size), replace closed heads."""
+
+    def edit(row: int, context: torch.Tensor) -> torch.Tensor:
+        closed = torch.from_numpy(heads[row, : context.shape[2]]).to(context.device)
+        return torch.where(closed[:, None], instead(row).to(context), context) if closed.any() else context
+
+    return gates.edited(edit)
+
+
+def _contexts(gates: HeadGates, batch: Inputs) -> Contexts:
+    """Return the context vectors of a batch, row: (batch, tokens, heads, size)."""
+    passes = Replacing(gates)
+    passes.record(lambda: gates.model(**fresh(batch)))
+    return passes.contexts
+
+
+def _means(
+    gates: HeadGates, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
+) -> Iterator[Callable[[int], torch.Tensor]]:
+    """Yield means of context vectors for each evaluated batch, by row."""
+    means, main = HalfMeans(), gates.model.main_input_name
+    sizes = [count(batch, main) for batch in evaluated]
+    places = np.split(np.arange(sum(sizes)) % 2, np.cumsum(sizes)[:-1])
+    averaged = zip(evaluated, places, strict=True)
+    if ranking is not None:  # half 0, whose means the others get
+        averaged = zip(ranking, (np.zeros(count(batch, main), dtype=int) for batch in ranking), strict=True)
+        places = [np.ones(size, dtype=int) for size in sizes]
+    for batch, half in averaged:
+        contexts = _contexts(gates, batch)
+        means.add(contexts, attending(gates, batch, contexts), np.repeat(half, gates.sequences))
+    for half in places:
+        yield means.others(np.repeat(half, gates.sequences)).__getitem__
+
+
+def _resampled(
+    gates: HeadGates, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
+) -> Iterator[Callable[[int], torch.Tensor]]:
+    """Yield context vectors of other examples for each evaluated batch, by row."""
+    pairs: Iterator[own.Pair] = own.with_others(evaluated, gates.model.main_input_name)
+    if ranking is not None:
+        pairs = ((batch, other, 0) for batch, other in zip(evaluated, itertools.cycle(ranking), strict=False))
+    for batch, donors, shift in pairs:
+        assert donors is not None and shift is not None
+        vectors = _contexts(gates, batch)
+        donated = vectors if donors is batch else _contexts(gates, donors)
+        yield of_others(gates, batch, vectors, donors, donated, shift)
