@@ -408,7 +408,8 @@ def named(tmp_path, monkeypatch):
 def run(*names_of_pages: str) -> dict:
     names: dict = {}
     for block in (block for page in names_of_pages for block in pages.blocks(ROOT / "docs" / page)):
-        exec(block.text, names)
+        if block.language == "python":
+            exec(block.text, names)
     return names
 
 
