@@ -174,7 +174,8 @@ def test_plugins_are_a_list_of_texts(value):
     assert refused(plugins=value).startswith("plugins")
 
 
-def test_a_config_with_a_secret_imports_nothing(plugin, tmp_path):
+def test_a_config_with_a_secret_imports_nothing(plugin, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
     path = plugin("open('imported', 'w')\n" + GOOD)
     config = study(path, f"{TOKEN}.py")
     with pytest.raises(HeadspecError) as error:
