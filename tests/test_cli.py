@@ -23,7 +23,7 @@ def python(*arguments: str) -> str:
 
 def test_the_commands():
     assert list(COMMANDS) == [
-        "plan", "summary", "explorer", "power", "group", "export", "debug", "schema", "reference",
+        "plan", "new", "summary", "explorer", "power", "group", "export", "debug", "schema", "reference",
         "import-pereira",
     ]  # fmt: skip
     assert python("-m", "headspec", "--version") == f"headspec {__version__}\n"

@@ -1,5 +1,6 @@
 """The plan of a study, and studies that it refuses. No times are tested."""
 
+import importlib.util
 import os
 import re
 import sys
@@ -73,6 +74,12 @@ def test_the_stage_that_costs_most_is_named_with_its_task_and_the_setting_that_r
         return said
 
     assert told(80) < told(100)
+
+
+def test_measuring_waits_for_modules_alone():
+    """What a server calls after an import is no module, and would be waited for forever."""
+    waited = re.findall(r"'([^']+)'", throughput.READY)
+    assert waited and all(importlib.util.find_spec(name) for name in waited)
 
 
 def test_training_on_two_gpus_takes_half_the_time_of_one(here):

@@ -72,6 +72,33 @@ def plan(
 
 
 @app.command()
+def new(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Files or folders of labelled texts; <file>:<column> names the label."),
+    ],
+    model: Annotated[
+        str, typer.Option(help="Short name such as bert, a folder, or <owner>/<name> on the hub.")
+    ],
+    study: Annotated[Path, typer.Option(help="Study to write; it must not exist.")] = Path("my-study.yaml"),
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="Time on this machine that the study is fitted to.")
+    ] = None,
+) -> None:
+    """Write a commented study of files: a task in each, and a mixture of all."""
+    from functools import partial
+
+    from headspec.pipeline.commands.quick.new_study import write_study
+
+    fit = None
+    if minutes is not None:
+        from headspec.cost.budget import fitted
+
+        fit = partial(fitted, minutes=minutes)
+    _say(write_study(files, model, study, fit))
+
+
+@app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
     usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,

@@ -4,6 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -20,6 +21,14 @@ from headspec.training import trainable
 CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
 TOKEN_BYTES = 10  # per token in the tables of texts and of tokens
 PREDICTION_BYTES = 16  # per row in the table of predictions
+
+
+class Times(NamedTuple):
+    """Number of jobs of a stage, GPU or core seconds, and seconds of wall time."""
+
+    jobs: int
+    busy: float
+    wall: float
 
 
 @dataclass(frozen=True)
@@ -80,8 +89,23 @@ class Plan:
     def stages(self) -> Iterator[str]:
         """Yield a line per stage and one for the total: jobs, operations, hours of computing, wall time."""
         yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {self.unit:>12}   wall time"
-        work, seconds = (values.groupby("stage").sum() for values in (self.work, self.seconds))
-        every_busy = every_wall = 0.0
+        work = self.work.groupby("stage").sum()
+        for stage, (n, busy, wall) in self.times.items():
+            numbers = f"{work.get(stage, 0.0) / 1e15:12,.3f} {busy / 3600:12,.2f}" if stage in STAGES else ""
+            yield f"{stage:<17} {n:6,} {numbers:25}   {duration(wall)}"
+        busy = sum(times.busy for stage, times in self.times.items() if stage in STAGES)
+        numbers = f"{self.work.sum() / 1e15:12,.3f} {busy / 3600:12,.2f}"
+        yield f"{'total':<17} {len(self.jobs):6,} {numbers}   {duration(self.wall)}"
+
+    @property
+    def wall(self) -> float:
+        """Seconds of wall time of all jobs."""
+        return sum(times.wall for times in self.times.values())
+
+    @functools.cached_property
+    def times(self) -> dict[str, Times]:
+        """Number of jobs, GPU or core seconds and wall time of each stage."""
+        seconds, times = self.seconds.groupby("stage").sum(), {}
         for stage, jobs in graph.by_stage(self.jobs).items():
             if stage in STAGES:
                 planned = sum(self.extent.knows(job.wildcards) for job in jobs)
@@ -89,16 +113,12 @@ class Plan:
                 at_once, share = self.gpus or self.cores, self.share / gpus
                 waiting = gpus if STAGES[stage].gpus == "layers" else 1  # one works while the others wait
                 busy = seconds.get(stage, 0.0) * waiting + planned * self.speed.model_start / share
-                numbers = f"{work.get(stage, 0.0) / 1e15:12,.3f} {busy / 3600:12,.2f}"
-                every_busy += busy
             else:
                 start = self.speed.model_start if stage == "tokenize" else self.speed.light_start
                 planned, at_once, share = len(jobs), self.cores, 1
-                busy, numbers = planned * start, f"{'':>25}"
-            every_wall += (wall := busy / min(at_once, max(planned, 1) / share))
-            yield f"{stage:<17} {len(jobs):6,} {numbers}   {duration(wall)}"
-        numbers = f"{self.work.sum() / 1e15:12,.3f} {every_busy / 3600:12,.2f}"
-        yield f"{'total':<17} {len(self.jobs):6,} {numbers}   {duration(every_wall)}"
+                busy = planned * start
+            times[stage] = Times(len(jobs), busy, busy / min(at_once, max(planned, 1) / share))
+        return times
 
     def _gpus_per_job(self, stage: str) -> float:
         """Return the GPUs that a job of `stage` uses, averaged over models."""

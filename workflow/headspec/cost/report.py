@@ -25,6 +25,7 @@ from headspec.redaction import redacted
 
 if TYPE_CHECKING:
     from headspec.cost.graph import PlannedJob
+    from headspec.cost.plan import Plan
 
 
 def report(
@@ -78,7 +79,29 @@ def counted(
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
-    from headspec.cost import memory, throughput, workload
+    from headspec.cost import memory
+
+    plan = plan_of(study, planned, jobs, cores, gpus, rate, python)
+    extent = plan.extent
+    lines = [plan.text()]
+    warnings = [*planned.warnings(study), *memory.warnings(study)]
+    lines += [f"  {line}" for line in [*planned.facts(study), *warnings]]
+    problems = []
+    if extent.problems:
+        left = [run for run in extent.study.runs if run not in extent.runs]
+        problems.append(f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:")
+    problems += extent.problems
+    if unchecked := [each for each in missing if not any(each in told for told in extent.problems)]:
+        problems += ["not here, so not checked:", *unchecked]
+    return "\n".join(lines), "\n".join(problems)
+
+
+def plan_of(
+    study: Study, planned: Planned, jobs: list[PlannedJob], cores: int, gpus: int, rate: float | None,
+    python: str,
+) -> Plan:  # fmt: skip
+    """Return the plan of a study; `rate` is measured by processes of `python` if it is None."""
+    from headspec.cost import throughput, workload
     from headspec.cost.passes import PASSES, STARTS
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import Speed, find_speed
@@ -105,17 +128,7 @@ def counted(
             throughput.write_speed(name, speed, load)
         jobs_at_once = f"{several(at_once, 'job')} at once"
         measured = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
-    lines = [Plan(extent, jobs, speed, measured, cores, gpus).text()]
-    warnings = [*planned.warnings(study), *memory.warnings(study)]
-    lines += [f"  {line}" for line in [*planned.facts(study), *warnings]]
-    problems = []
-    if extent.problems:
-        left = [run for run in extent.study.runs if run not in extent.runs]
-        problems.append(f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:")
-    problems += extent.problems
-    if unchecked := [each for each in missing if not any(each in told for told in extent.problems)]:
-        problems += ["not here, so not checked:", *unchecked]
-    return "\n".join(lines), "\n".join(problems)
+    return Plan(extent, jobs, speed, measured, cores, gpus)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,10 @@ from headspec.training.loop import Setup, train
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
 SECONDS = 1.0  # minimum time to measure a model
 #: code that checks whether packages for jobs are imported
-READY = f"import sys; sys.exit(not {set(warm.PACKAGES)} <= set(sys.modules))"
+READY = (
+    "import sys; "
+    f"sys.exit(not { {package.partition(':')[0] for package in warm.PACKAGES} } <= set(sys.modules))"
+)
 
 #: code that imports what jobs of figures do, and saves one figure
 FIGURE = """

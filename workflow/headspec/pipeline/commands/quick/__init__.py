@@ -1,0 +1,1 @@
+"""Commands for files alone: what they hold, a study of them, and the heads of one model."""
