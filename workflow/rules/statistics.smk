@@ -11,6 +11,7 @@ rule dissociation:
         combined=result("tables/combined.parquet"),
         fractions=result("tables/fractions.parquet"),
         matrix_parts=result("tables/matrix_parts.parquet"),
+        shared_fragility=result("tables/shared_fragility.parquet"),
         areas=result("tables/areas.parquet"),
     log:
         log("dissociation"),
@@ -45,6 +46,7 @@ use rule dissociation as preview_dissociation with:
         combined=result("preview/tables/combined.parquet"),
         fractions=result("preview/tables/fractions.parquet"),
         matrix_parts=result("preview/tables/matrix_parts.parquet"),
+        shared_fragility=result("preview/tables/shared_fragility.parquet"),
         areas=result("preview/tables/areas.parquet"),
     log:
         log("preview/dissociation"),
@@ -178,6 +180,7 @@ use rule dissociation as iat_dissociation with:
         combined=result("tables/iat_combined.parquet"),
         fractions=result("tables/iat_fractions.parquet"),
         matrix_parts=result("tables/iat_matrix_parts.parquet"),
+        shared_fragility=result("tables/iat_shared_fragility.parquet"),
         areas=result("tables/iat_areas.parquet"),
     log:
         log("iat_dissociation"),

@@ -15,6 +15,7 @@ from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.counts import dealt, nested
 from headspec.statistics.dissociation.notebook import right_answers
 from headspec.statistics.dissociation.parts import fragility, sums_of_squares
+from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
 from support.data.matrices import TASKS, additive, answers, counted
 
@@ -60,6 +61,30 @@ def test_answers_have_the_numbers_of_a_study(examples):
     single = headspec.dissociate(one_seed, **FEW).query("heads == 16 and task != 'mean'")
     lost = (single["others"] - single["own"]) / single["base"]
     np.testing.assert_allclose(single["dissociation"], lost)
+
+
+@pytest.mark.parametrize(("k", "models"), [(2, 3), (3, 2), (4, 3), (5, 1)])
+def test_shared_fragility_is_that_of_a_study(k, models):
+    """Of its models, in mixtures of three tasks or more, over seeds."""
+    rng, runs, frames = np.random.default_rng(k), [], []
+    for model, seed in itertools.product("abc"[:models], (3, 5)):
+        rows = answers(additive(rng, k, tasks=0.2), 30, rng).assign(heads=8, model=model, seed=seed)
+        rows["fraction"] = 0.3 * (rows["pruned_for"] != "none")
+        frames.append(rows.drop(columns="fraction"))
+        keyed = rows.groupby(["task", "pruned_for", "fraction"], sort=False)["right"]
+        predictions = {key: values.to_numpy() for key, values in keyed}
+        given = {"metric": right_answers(0), "model": model, "mixture": "given", "seed": seed}
+        runs.append(evaluated(["task", "pruned_for", "fraction"], predictions, **given))
+    studied = dissociation_tables(runs, 20, 0.95, 0.1, 0.3, 0)["shared_fragility"]
+    if k < 3 or models == 1:
+        assert studied.empty
+        return
+    found = headspec.shared_fragility(pd.concat(frames, ignore_index=True))
+    assert studied["models"].tolist() == found["models"].tolist()
+    np.testing.assert_allclose(studied[["r", "r2"]], found[["r", "r2"]])
+    np.testing.assert_allclose(studied["p_value"], found["p_value"], atol=0.05)  # triples are drawn
+    np.testing.assert_allclose(studied["p_holm"], holm(studied["p_value"]))
+    assert studied["n_models"].tolist() == [2] if models == 2 else [2, 2, 2, 3]
 
 
 def test_counts_are_unpaired_and_say_so(examples):

@@ -10,7 +10,13 @@ import pandas as pd
 from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.dissociation.matrices import resample_matrices
-from headspec.statistics.dissociation.parts import parts_of
+from headspec.statistics.dissociation.parts import (
+    FEWEST_TASKS,
+    agreements,
+    fragility,
+    mean_matrix,
+    parts_of,
+)
 from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
 from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
@@ -21,8 +27,10 @@ from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.intervals import TESTED, corrected
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-#: key columns that all tables share
+#: key columns that tables share
 KEY = ("model", "mixture", "method")
+#: the table of agreement between models, and the fragilities that it is made from
+SHARED, PROFILES = "shared_fragility", "profiles"
 RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
 COMBINED_KEY = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
 # ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
@@ -73,6 +81,21 @@ SCHEMAS = {
             "in fragility; `own`, what lists cost their own task more, or less; `rest`",
             "share": "of the sum of squares of relative performance, averaged over seeds",
             "by_chance": "the share that the part would have if it were nothing",
+        },
+    ),
+    # whether what makes a task fragile in one model does so in another, at every fraction
+    "shared_fragility": Schema(
+        {"mixture": TEXT, "method": TEXT, "fraction": FLOAT, "models": TEXT, "n_models": INT, "r": FLOAT,
+        "r2": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+        keys=4,
+        row="mixture, fraction and models, of mixtures with three tasks or more",
+        paths=("tables/shared_fragility.parquet", "tables/iat_shared_fragility.parquet"),
+        about={
+            "models": "two models, or all of three or more",
+            "r": "correlation over tasks of what lists of other tasks cost them, net of the strength of "
+            "lists; of all models the mean over pairs",
+            "r2": "its square",
+            "p_value": "one-sided, tasks renamed",
         },
     ),
     # area: mean dissociation over fractions, from 0 to the largest
@@ -139,6 +162,8 @@ def dissociation_tables(
     - 'combined': over seeds, at the main fraction; p_holm corrects over means, separately over other rows
     - 'fractions': over seeds, at every fraction
     - 'matrix_parts': of the mean matrix over seeds, at every fraction, p_holm over the rows of one and a part
+    - 'shared_fragility': whether the same tasks are fragile in several models, at every fraction, p_holm over
+      the rows of one
     - 'areas': over seeds, mean over fractions (see `ResampledDissociation.area`), p_holm as in 'combined';
       empty for a single fraction
 
@@ -162,9 +187,11 @@ def dissociation_tables(
     result = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
         if parts
-        else pd.DataFrame(columns=list(SCHEMAS[name].columns))
-        for name in SCHEMAS
+        else pd.DataFrame(columns=_columns(name))
+        for name in (*SCHEMAS, PROFILES)
+        if name != SHARED
     }
+    result[SHARED] = _shared_fragility(result.pop(PROFILES), seed)
     combined = result["combined"]
     if combined.duplicated([*KEY, "task"]).any():
         raise ValueError("runs of a model and mixture, or their seeds, are apart")
@@ -188,7 +215,9 @@ def _mixture_tables(
     """Return the tables of the runs of one model and mixture, without p_holm."""
     every = sorted({fraction, *evaluations[0].read()["fraction"]} - {0.0})
     main = every.index(fraction)
-    table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+    table_rows: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in (*SCHEMAS, PROFILES) if name != SHARED
+    }
     matrices = resample_matrices(evaluations, every, resamples, confidence, seed)
     runs = [ResampledDissociation.of_matrix(matrix) for matrix in matrices]
     run, metrics = evaluations[0].run, evaluations[0].metrics
@@ -212,11 +241,31 @@ def _mixture_tables(
             table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
             parts = parts_of(of_seeds, i, derive(seed, "parts", run.mixture))
             table_rows["matrix_parts"] += [fields | learnt | {"fraction": level} | row for row in parts]
+            profile = {"tasks": run.tasks, "fragility": fragility(mean_matrix(of_seeds, i))}
+            table_rows[PROFILES].append(fields | learnt | {"fraction": level} | profile)
         rows = rows_and_case(combined.at(main), run.tasks, confidence, distinct)
         table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
         if len(every) > 1:
             rows = task_rows(combined.area(every).with_mean(), tasks, confidence)
             table_rows["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
-    return {
-        name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in table_rows.items()
-    }
+    return {name: pd.DataFrame(rows, columns=_columns(name)) for name, rows in table_rows.items()}
+
+
+def _columns(name: str) -> list[str]:
+    """Return the columns of a table."""
+    of_profiles = [*KEY, "fraction", "tasks", "fragility", "unpruned_at_chance"]
+    return of_profiles if name == PROFILES else list(SCHEMAS[name].columns)
+
+
+def _shared_fragility(profiles: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return the table 'shared_fragility' of fragilities (k,) of each model, mixture, method and fraction."""
+    rows: list[dict[str, Any]] = []
+    keys = ["mixture", "method", "fraction", "tasks"]
+    several = profiles[profiles["tasks"].map(len) >= FEWEST_TASKS]
+    for key, group in several.groupby(keys, sort=False):
+        by_model = dict(zip(group["model"], group["fragility"], strict=True))
+        fields = dict(zip(keys, key, strict=True)) | {"unpruned_at_chance": group["unpruned_at_chance"].any()}
+        drawn = derive(seed, "fragility", str(fields["mixture"]))
+        rows += [fields | row for row in agreements(by_model, drawn)]
+    table = pd.DataFrame(rows, columns=_columns(SHARED))
+    return corrected(table, table["fraction"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,13 +12,11 @@ from numpy.typing import NDArray
 from headspec.errors import listing
 from headspec.statistics.dissociation.given import Given, given, keyed
 from headspec.statistics.dissociation.notebook import given_matrices
-from headspec.statistics.dissociation.parts import OWN, REST, agreement, fragility, parts_of
+from headspec.statistics.dissociation.parts import FEWEST_TASKS, OWN, REST, agreements, fragility, parts_of
 from headspec.statistics.dissociation.scores import relative
 
 Floats = NDArray[np.float64]
 
-#: fewest tasks to tell fragility from the strength of lists
-FEWEST_TASKS = 3
 #: fewest tasks whose renamings allow a p below 0.05: 4! = 24
 FEWEST_RENAMED = 4
 
@@ -111,14 +108,11 @@ def shared_fragility(matrix: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
             )
     rows = []
     profiles = {one.runs[0].model: _profiles(one, first.tasks) for one in models}
-    groups = [*itertools.combinations(profiles, 2)] + ([tuple(profiles)] if len(profiles) > 2 else [])
     for place, size in enumerate(first.sizes):
-        for names in groups:
-            r, p = agreement(np.stack([profiles[name][place] for name in names]), seed)
-            why = f"{k} tasks: no p below {1 / math.factorial(k):.2g}" if len(names) == 2 and k == 3 else ""
-            rows.append(
-                {"size": size, "models": ", ".join(names), "r": r, "r2": r**2, "p_value": p, "why": why}
-            )
+        for row in agreements({name: profile[place] for name, profile in profiles.items()}, seed):
+            few = row["n_models"] == 2 and k == FEWEST_TASKS
+            why = f"{k} tasks: no p below {1 / math.factorial(k):.2g}" if few else ""
+            rows.append(row | {"size": size, "why": why})
     return keyed(matrix, pd.DataFrame(rows), ["models", "r", "r2", "p_value", "why"], model=False)
 
 

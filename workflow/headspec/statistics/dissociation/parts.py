@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 SOURCE, TARGET, OWN, REST = "source", "target", "own", "rest"
 PARTS = (SOURCE, TARGET, OWN, REST)
+#: fewest tasks to tell fragility from the strength of lists
+FEWEST_TASKS = 3
 
 
 def sums_of_squares(performance: Floats) -> Floats:
@@ -43,7 +45,7 @@ def fragility(performance: Floats) -> Floats:
     The least-squares effects of tasks, with mean 0, in matrices (..., k, k) without their diagonals.
     """
     k = performance.shape[-1]
-    if k < 3:
+    if k < FEWEST_TASKS:
         return np.full(performance.shape[:-1], np.nan)
     off = np.where(np.eye(k, dtype=bool), 0, 1 - performance)
     by_list, by_task = (off.sum(axis=axis) for axis in (-1, -2))
@@ -60,7 +62,7 @@ def parts_of(
     `same` are the matrices where all lists fail the same examples, if `seeds` are not paired. Then the means
     of tasks vary most: taken as independent, equally fragile tasks would differ in up to 75 % of matrices.
     """
-    performance = _mean([relative(one.matrix[size], one.base) for one in seeds])
+    performance = mean_matrix(seeds, size)
     bootstrap = _mean([relative(one.bootstrap[:, size], one.bootstrap_base) for one in same or seeds])
     null = _mean([relative(one.null[:, size], one.base) for one in seeds])
     observed = sums_of_squares(performance)
@@ -86,6 +88,11 @@ def parts_of(
     return rows
 
 
+def mean_matrix(seeds: Sequence[ResampledMatrix], size: int) -> Floats:
+    """Return the mean matrix of relative performance over seeds, (k, k), at one size."""
+    return _mean([relative(one.matrix[size], one.base) for one in seeds])
+
+
 def _mean(values: Sequence[Floats]) -> Floats:
     mean: Floats = np.mean(values, axis=0)
     return mean
@@ -107,3 +114,16 @@ def agreement(profiles: Floats, seed: int) -> tuple[float, float]:
     renamed = [unit[0][None], *(one[orders[which]] for one, which in zip(unit[1:], chosen, strict=True))]
     r = np.mean([(a * b).sum(axis=-1) for a, b in itertools.combinations(renamed, 2)], axis=0)
     return float(r[0]), float(np.mean(r >= r[0] - TOLERANCE)) if np.isfinite(r[0]) else np.nan
+
+
+def agreements(profiles: Mapping[str, Floats], seed: int) -> list[dict[str, Any]]:
+    """Return a row for each pair of models, and one for all of three or more; see `shared_fragility`.
+
+    `profiles` maps models to fragilities (k,) of the same tasks.
+    """
+    groups = [*itertools.combinations(profiles, 2)] + ([tuple(profiles)] if len(profiles) > 2 else [])
+    found = [(names, *agreement(np.stack([profiles[name] for name in names]), seed)) for names in groups]
+    return [
+        {"models": ", ".join(names), "n_models": len(names), "r": r, "r2": r**2, "p_value": p}
+        for names, r, p in found
+    ]
