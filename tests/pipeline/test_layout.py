@@ -74,7 +74,7 @@ def test_figures_in_every_format():
         f"results/tiny/figures/matrix.bert.{kind}" for kind in ("svg", "pdf")
     ]
     assert set(study.main_figures) == {
-        "dissociation", "reliability", "fractions.bert",
+        "dissociation", "reliability", "fractions.bert", "matrix_parts.bert",
         *(f"{kind}.bert.tone+topic.{method}" for kind in ("importance", "matrix", "curves")
           for method in ("tuned", "frozen")),
     }  # fmt: skip

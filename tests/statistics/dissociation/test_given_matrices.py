@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import headspec
-from headspec.statistics.dissociation.analysis import dissociation_tables
+from headspec import tables
+from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
 from headspec.statistics.dissociation.counts import dealt, nested
 from headspec.statistics.dissociation.notebook import right_answers
 from headspec.statistics.dissociation.parts import fragility, sums_of_squares
@@ -64,7 +65,7 @@ def test_answers_have_the_numbers_of_a_study(examples):
 
 
 @pytest.mark.parametrize(("k", "models"), [(2, 3), (3, 2), (4, 3), (5, 1)])
-def test_shared_fragility_is_that_of_a_study(k, models):
+def test_shared_fragility_is_that_of_a_study(k, models, tmp_path):
     """Of its models, in mixtures of three tasks or more, over seeds."""
     rng, runs, frames = np.random.default_rng(k), [], []
     for model, seed in itertools.product("abc"[:models], (3, 5)):
@@ -76,6 +77,8 @@ def test_shared_fragility_is_that_of_a_study(k, models):
         given = {"metric": right_answers(0), "model": model, "mixture": "given", "seed": seed}
         runs.append(evaluated(["task", "pruned_for", "fraction"], predictions, **given))
     studied = dissociation_tables(runs, 20, 0.95, 0.1, 0.3, 0)["shared_fragility"]
+    tables.write(tmp_path / "table", SCHEMAS["shared_fragility"], studied, {})
+    assert len(tables.read(tmp_path / "table")) == len(studied)
     if k < 3 or models == 1:
         assert studied.empty
         return

@@ -92,6 +92,7 @@ SCHEMAS = {
         paths=("tables/shared_fragility.parquet", "tables/iat_shared_fragility.parquet"),
         about={
             "models": "two models, or all of three or more",
+            "n_models": "their number",
             "r": "correlation over tasks of what lists of other tasks cost them, net of the strength of "
             "lists; of all models the mean over pairs",
             "r2": "its square",
