@@ -23,8 +23,8 @@ def python(*arguments: str) -> str:
 
 def test_the_commands():
     assert list(COMMANDS) == [
-        "plan", "new", "summary", "explorer", "power", "group", "export", "debug", "schema", "reference",
-        "import-pereira",
+        "plan", "new", "heads", "summary", "explorer", "power", "group", "export", "debug", "schema",
+        "reference", "import-pereira",
     ]  # fmt: skip
     assert python("-m", "headspec", "--version") == f"headspec {__version__}\n"
 

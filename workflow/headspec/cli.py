@@ -99,6 +99,18 @@ def new(
 
 
 @app.command()
+def heads(
+    model: Annotated[str, typer.Argument(help="Model with its task head: a folder, or a name on the hub.")],
+    data: Annotated[str, typer.Argument(help="Table of texts and labels, or of prompt and answer.")],
+    out: Annotated[Path, typer.Option(help="Page to write; it must not exist.")] = Path("heads.html"),
+) -> None:
+    """Print the heads of one model that one table needs most, and write a page with curve and map."""
+    from headspec.pipeline.commands.quick.heads import write_page
+
+    _say(write_page(model, data, out))
+
+
+@app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
     usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,
