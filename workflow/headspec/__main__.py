@@ -1,18 +1,16 @@
 """Run the command ``headspec``, also as ``python -m headspec`` from a clone that is not installed."""
 
 import sys
+from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command line; without the packages of studies, say how to get them."""
-    try:
-        from headspec import cli
+    if not find_spec("snakemake"):
+        sys.exit("headspec: commands need snakemake, which is not there: pip install 'headspec[study]'")
+    from headspec import cli
 
-        cli.main()
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] == "headspec":
-            raise
-        sys.exit(f"headspec: {error.msg}; commands and studies need: pip install 'headspec[study]'")
+    cli.main()
 
 
 if __name__ == "__main__":
