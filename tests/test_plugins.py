@@ -20,7 +20,6 @@ from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
 from headspec.tasks import parts
-from headspec.tasks.parts import FOLDERS
 from headspec.training.gated import Sets
 from headspec.training.pruned_run import kept_by_plugin as chosen_by
 from support.running.studies import CONFIG, TOKEN
@@ -203,10 +202,14 @@ KIND = Mine()
 PARTS = {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}
 
 
+def folder_of(kind: str) -> str:
+    return parts.file_of(kind, "KIND").parent.name
+
+
 def parts_of(base: str) -> dict[str, str]:
     """Modules with parts of a kind that are those of another."""
-    family = f"headspec.tasks.kinds.{FOLDERS[base]}"
-    prefix = "" if FOLDERS[base] == base else f"{base.upper()}_"
+    family = f"headspec.tasks.kinds.{folder_of(base)}"
+    prefix = "" if folder_of(base) == base else f"{base.upper()}_"
     return {
         f"{module}.py": f"from {family}.{module} import {prefix}{name} as {name}\n"
         for module, name in PARTS.items()
@@ -219,7 +222,7 @@ def kind(plugin) -> Callable[..., str]:
 
     def write(base: str = "regression", key: str = "bound", files: Any = ()) -> str:
         folder = f"kind{next(NUMBERS)}"
-        whole = KIND.format(folder=FOLDERS[base], kind=base.capitalize(), key=key)
+        whole = KIND.format(folder=folder_of(base), kind=base.capitalize(), key=key)
         for name, text in ({"kind.py": whole} | parts_of(base) | dict(files)).items():
             if text is not None:
                 plugin(text, f"{folder}/{name}")

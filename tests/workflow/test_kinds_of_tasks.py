@@ -297,7 +297,7 @@ def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
     folder.mkdir()
     for module, text in DEGREE.items():
         (folder / f"{module}.py").write_text(text)
-    copy.replace("workflow/headspec/tasks/registry.py", '"answer":', '"degree": "degree", "answer":')
+    copy.replace("workflow/headspec/tasks/registry.py", '"answer",', '"degree", "answer",')
     assert not copy.plan(*TARGETS).rules
     copy.set("tasks.tone.type", "degree")
     assert "but a regression task needs finite numbers" in copy.snakemake("--dry-run", fails=True)
@@ -317,7 +317,7 @@ def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finish
         found, expected = (pd.read_parquet(folder.path / target) for folder in (copy, finished))
         pd.testing.assert_frame_equal(found, expected)
     assert copy.plan(*targets).rules == {}
-    copy.replace("kinds/emotions/kind.py", "{**LABELS_METRICS}", "dict(LABELS_METRICS)")
+    copy.replace("kinds/emotions/metrics.py", "as METRICS", "as METRICS  # of labels")
     assert "prune" in copy.plan(*targets).rules
     copy.replace("kinds/emotions/head.py", "return ", "return 2 * ")
     assert {"train", "importance", "prune"} <= {*copy.plan(*targets).rules}

@@ -107,7 +107,7 @@ def test_report(study):
     report = (study.results / "report.html").read_text()
     figures = {path.name.split(".")[0] for path in (study.results / "figures").iterdir()}
     captions = [ROOT / "workflow" / "report" / f"{name}.rst" for name in ["workflow", *sorted(figures)]]
-    assert len(captions) == 7
+    assert len(captions) == 8
     assert all(words in report for words in ("What was found", ", 1 mixture: ", "Dissociation of every task"))
     for caption in captions:
         words = re.findall(r"(?:[A-Za-z]+ ){4}[A-Za-z]+", caption.read_text())

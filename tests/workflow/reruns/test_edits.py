@@ -40,7 +40,7 @@ def all_of(*rules: str) -> dict[str, int]:
     return {rule: EVERYTHING[rule] for rule in rules}
 
 
-DISSOCIATION = all_of("dissociation", "figure_dissociation", "figure_fractions")
+DISSOCIATION = all_of("dissociation", "figure_dissociation", "figure_fractions", "figure_matrix_parts")
 STATISTICS = DISSOCIATION | all_of("contrasts")
 FEATURES = all_of("features")
 FIGURES = all_of(*(rule for rule in EVERYTHING if rule.startswith("figure_")))

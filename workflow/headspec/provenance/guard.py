@@ -125,10 +125,11 @@ def _plugged(code: set[str]) -> set[str]:
 
 def loaded() -> set[str]:
     """Return the files of all loaded modules except the script, under any name."""
-    script, here = sys.modules.get("__main__"), os.getcwd()
+    here = os.getcwd()
     # not getattr, because lazy modules search long for attributes that they lack
-    modules = [getattr(each, "__dict__", {}) for each in [*sys.modules.values()] if each is not script]
-    paths = {path for names in modules if (path := names.get("__file__")) and path.endswith(".py")}
+    modules = [getattr(each, "__dict__", {}) for each in [*sys.modules.values()]]
+    ours = (names for names in modules if names.get("__name__") != "__main__")
+    paths = {path for names in ours if (path := names.get("__file__")) and path.endswith(".py")}
     return {_normal(path if os.path.isabs(path) else os.path.join(here, path)) for path in paths}
 
 

@@ -18,6 +18,7 @@ folder names, and then from `texts`.
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -34,22 +35,6 @@ PLUGGED = "HEADSPEC_TASKS"
 #: package of all kinds, which those of plugins join
 PACKAGE = "headspec.tasks.kinds"
 KINDS = Path(__file__).parent / "kinds"
-#: kinds in the order of the reference, and their folders
-FOLDERS = {
-    "classification": "texts",
-    "regression": "texts",
-    "translation": "translation",
-    "answer": "answer",
-    "text": "text",
-    "minimal_pairs": "continuations",
-    "answer_pairs": "continuations",
-    "tags": "words",
-    "spans": "words",
-    "dependencies": "words",
-    "constituents": "words",
-    "roles": "words",
-    "labels": "texts",
-}
 #: family of kinds that name none
 TEXTS = "texts"
 #: parts that jobs load, and the modules that load them
@@ -96,9 +81,10 @@ def file_of(kind: str, name: str) -> Path | None:
 
 def files_of(name: str) -> list[Path]:
     """Return the modules with a part of all kinds of tasks; in a job, of those it was planned with."""
-    found = (file_of(kind, name) for kind in (*FOLDERS, *plugged()))
+    folders = [*sorted(KINDS.iterdir()), *plugged().values()]
+    files = (folder / f"{name.lower()}.py" for folder in folders)
     planned = {Path(code_hash.absolute(each)) for each in code_hash.planned}
-    return [path for path in dict.fromkeys(filter(None, found)) if path in planned or not planned]
+    return [path for path in files if path.is_file() and (path in planned or not planned)]
 
 
 def loaded(path: Path) -> ModuleType:
@@ -124,8 +110,11 @@ def _folders(kind: str) -> Iterator[Path]:
     if own := plugged().get(kind):
         yield own
         yield KINDS / getattr(import_module(f"{PACKAGE}.{kind}"), "FAMILY", TEXTS)
-    elif kind in FOLDERS:
-        yield KINDS / FOLDERS[kind]
+    else:
+        own = re.compile(rf"^{kind.upper()}_KIND = ", re.MULTILINE)
+        for path in sorted(KINDS.glob("*/kind.py")):
+            if path.parent.name == kind or own.search(path.read_text(encoding="utf-8")):
+                yield path.parent
     yield KINDS / TEXTS
 
 

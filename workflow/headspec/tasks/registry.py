@@ -1,4 +1,4 @@
-"""What the config may say of each kind of task; jobs do not load it."""
+"""What the config may say of each kind of task; jobs do not load it, nor a new kind."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, cast
 
 from headspec.registry import Registry
 from headspec.tasks.kind import Kind
-from headspec.tasks.parts import FOLDERS, load_part
+from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.kinds.texts.counts import Counts
 
-KINDS: Registry[Kind] = Registry("type of task", {name: load_part(name, "KIND") for name in FOLDERS})
+#: in the order of the reference
+NAMES = (
+    "classification", "regression", "translation", "answer", "text", "minimal_pairs", "answer_pairs",
+    "tags", "spans", "dependencies", "constituents", "roles", "labels",
+)  # fmt: skip
+KINDS: Registry[Kind] = Registry("type of task", {name: load_part(name, "KIND") for name in NAMES})
 
 
 def metric_names() -> list[str]:

@@ -1,6 +1,7 @@
 """The keys of tasks of all types, which is all that stages need to import of a task."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -21,15 +22,14 @@ from headspec.config.sections.base import (
 
 
 def _types() -> Iterable[str]:
-    from headspec.tasks.registry import KINDS  # jobs read tasks without loading all kinds
-
-    return KINDS
+    # by its name, because jobs that read tasks must not rerun for another kind
+    types: Iterable[str] = import_module("headspec.tasks.registry").KINDS
+    return types
 
 
 def _metrics() -> Iterable[str]:
-    from headspec.tasks.registry import metric_names
-
-    return metric_names()
+    names: Iterable[str] = import_module("headspec.tasks.registry").metric_names()
+    return names
 
 
 Metric = Annotated[str, OneOf(_metrics, plugged=True)]
