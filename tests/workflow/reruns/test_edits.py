@@ -24,7 +24,7 @@ from headspec.data.planned import Planned
 from headspec.provenance import hashes
 from support.needs import MEMORY
 from support.paths import ROOT
-from support.running.edits import at_import, reworded, setting
+from support.running.edits import at_import, setting
 from support.running.studies import CONFIG, SMALL, Folder
 
 pytestmark = pytest.mark.slow
@@ -360,7 +360,6 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a model card": model_card,
     "comments and docstrings": comments,
     "a section added": new_section,
-    "what a column means": reworded("headspec/heads/importance.py", "IMPORTANCE"),
     "a check of the config": at_import("headspec/config/checks/consistency.py"),
     "a table of another stage": at_import("headspec/statistics/correlation.py"),
     "a version of headspec": new_version,
