@@ -111,9 +111,8 @@ def test_a_clone_is_set_up(tmp_path):
     for name in ("Makefile", "requirements.txt", "requirements-demo.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\necho "$@" >>{note}\n[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"\nexit 0\n'
-    )
+    makes = '[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"'
+    python.write_text(f'#!/bin/sh\necho "$@" >>{note}\n{makes}\nexit 0\n')
     python.chmod(0o700)
     made = subprocess.run(
         ["make", f"PYTHON={python}", ".venv/.ready"], cwd=folder, capture_output=True, text=True

@@ -1,5 +1,6 @@
 """Edits of a study, made before it is planned again."""
 
+import ast
 from collections.abc import Callable
 
 from support.running.studies import Folder
