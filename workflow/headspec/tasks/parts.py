@@ -111,9 +111,9 @@ def _folders(kind: str) -> Iterator[Path]:
         yield own
         yield KINDS / getattr(import_module(f"{PACKAGE}.{kind}"), "FAMILY", TEXTS)
     else:
-        own = re.compile(rf"^{kind.upper()}_KIND = ", re.MULTILINE)
+        member = re.compile(rf"^{kind.upper()}_KIND = ", re.MULTILINE)
         for path in sorted(KINDS.glob("*/kind.py")):
-            if path.parent.name == kind or own.search(path.read_text(encoding="utf-8")):
+            if path.parent.name == kind or member.search(path.read_text(encoding="utf-8")):
                 yield path.parent
     yield KINDS / TEXTS
 
