@@ -361,7 +361,7 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "comments and docstrings": comments,
     "a section added": new_section,
     "a check of the config": at_import("headspec/config/checks/consistency.py"),
-    "a table of another stage": at_import("headspec/statistics/correlation.py"),
+    "a table of another stage": at_import("headspec/statistics/transfer.py"),
     "a version of headspec": new_version,
     "texts touched": touch("texts/*", "texts/tone/*"),
     "the model touched": touch("models/tiny-bert/*"),
