@@ -8,8 +8,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from support import hangs
-
 #: environment variable with the folder of a run of the tests
 ROOT = "PYTEST_SHARED"
 
@@ -21,6 +19,8 @@ def root() -> Path:
 
 def folder(name: str, fill: Callable[[Path], object]) -> Path:
     """Return a shared folder, filled by the process that is first."""
+    from support import hangs  # with packages of tests, which a release is tried without
+
     path = root() / name
     filled = path.with_name(f"{name}.filled")
     with hangs.waiting():
