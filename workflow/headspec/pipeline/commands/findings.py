@@ -231,6 +231,8 @@ def _believed(belief: pd.DataFrame) -> list[str]:
         return []
     rankings = rows.groupby("ranking")[["area", *LIKENESS.values()]].mean()
     measures = rankings.drop(index="random")
+    if measures["area"].isna().all():
+        return []
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
     p = p_name(own)
