@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +26,6 @@ from headspec.config.study import Study
 from headspec.config.values import ALL, BASELINE, SIZE
 from headspec.errors import ConfigError, DataError, lines, listing, nearest, shown
 from headspec.plugins import HEADS, SIMILARITY
-from headspec.provenance import code_hash
 from headspec.redaction import redacted
 from headspec.registry import unknown
 from headspec.tasks import parts
@@ -196,21 +194,30 @@ def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iter
 
 def _parts(folder: Path, kind: Kind) -> Iterator[str]:
     """Yield problems that keep parts from being found; modules are parsed, not run."""
-    defined: dict[Path, list[str]] = {}
     for path in sorted(folder.glob("*.py")):
         try:
-            ast.parse(path.read_bytes(), str(path))
+            defined, _ = _names(path)
         except SyntaxError as error:
             yield f"{path}, line {error.lineno}: {type(error).__name__}: {error.msg}"
             return
-        defined[path] = code_hash.defined(path.absolute())[0]
-        for name in {*parts.PARTS}.intersection(defined[path]):
+        for name in defined.intersection(parts.PARTS):
             if path.stem != name.lower():
                 yield f"{path}: defines {name}, expected it in {name.lower()}.py"
     for name in (*NEEDED, "TASK") if kind.on_words else NEEDED:
         found = parts.file_of(folder.name, name)
-        if not found or name not in itertools.chain(*code_hash.defined(found)):
+        if not found or not any(name in names for names in _names(found)):
             yield f"{folder}/{name.lower()}.py: defines no {name}, expected one"
+
+
+def _names(path: Path) -> tuple[set[str], set[str]]:
+    """Return the names that a module defines at its top level, and those that it imports."""
+    body = ast.parse(path.read_bytes(), str(path)).body
+    imports = [each for each in body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    assigned = (each for each in body if isinstance(each, (ast.Assign, ast.AnnAssign)))
+    stored = (node for each in assigned for node in ast.walk(each) if isinstance(node, ast.Name))
+    names = {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+    names |= {each.name for each in body if isinstance(each, (ast.ClassDef, ast.FunctionDef))}
+    return names, {alias.asname or alias.name for each in imports for alias in each.names}
 
 
 def _metrics(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:

@@ -67,12 +67,6 @@ def files(roots: Iterable[str | Path]) -> set[str]:
     return set().union(*(code.reached(absolute(root)) for root in roots))
 
 
-def defined(path: str | Path) -> tuple[list[str], list[str]]:
-    """Return the names that a module defines at its top level, and those that it imports there."""
-    parsed = PARSED.get(absolute(path), parse)
-    return parsed["defines"], parsed["binds"]
-
-
 def absolute(root: str | Path) -> str:
     """Return the path of a root, which may be relative to the library's folder."""
     return os.path.normpath(LIBRARY.parent / root)
@@ -152,7 +146,7 @@ def current() -> Code:
 
 
 def parse(path: str | Path) -> dict[str, Any]:
-    """Return the hash of what a file does, its imports, strings that may name files, and top-level names.
+    """Return the hash of what a file does, its imports, and strings that may name files.
 
     Raise SyntaxError if it is not valid Python in its declared encoding.
     """
@@ -166,26 +160,7 @@ def parse(path: str | Path) -> dict[str, Any]:
         "hash": hashlib.sha256(code).hexdigest()[:16],
         "imports": sorted({name for node in nodes for name in _imported(node, package)}),
         "texts": sorted({text for text in map(_text, nodes) if NAME.fullmatch(text)}),
-        "defines": [name for statement in tree.body for name in names(statement)],
-        "binds": [
-            (alias.asname or alias.name).partition(".")[0]
-            for statement in tree.body
-            if isinstance(statement, (ast.Import, ast.ImportFrom))
-            for alias in statement.names
-        ],
     }
-
-
-def names(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement defines."""
-    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-        yield statement.name
-    elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        nodes = (node for target in targets for node in ast.walk(target))
-        yield from (
-            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        )
 
 
 def _normal(node: object) -> object:
