@@ -125,7 +125,7 @@ def plugged() -> dict[str, Path]:
 
 
 def plug(folders: Iterable[Path]) -> None:
-    """Make the kinds of tasks in these folders importable beside those of headspec; earlier ones go."""
+    """Make the kinds of tasks in these folders importable, in place of those of earlier plugins."""
     for kind in plugged():
         for module in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.{kind}.")]:
             del sys.modules[module]

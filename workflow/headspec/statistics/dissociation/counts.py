@@ -83,7 +83,7 @@ def counted_matrices(
 
 
 def nested(right: Counts, n: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """Shares (resamples, m) of right answers of m masks that fail the same of n examples as far as can be."""
+    """Shares (resamples, m) of right answers, where m masks fail the same of n examples if possible."""
     levels, index = np.unique(right, return_inverse=True)
     steps = np.diff(levels, prepend=0, append=n)  # examples that fail from one mask to the next
     drawn = rng.multinomial(n, steps / n, size=resamples).cumsum(axis=1)

@@ -111,7 +111,7 @@ def _check(chance: float | Mapping[str, float], resamples: int, confidence: floa
 
 
 def _chances(chance: float | Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
-    """Chance of each task; ValueError for tasks that there are not."""
+    """Return the chance of each task (k,); ValueError if a given task is not in the matrix."""
     if not isinstance(chance, Mapping):
         return dict.fromkeys(tasks, float(chance))
     for name in chance:
@@ -234,7 +234,7 @@ def _against_random(one: Given, level: int | None) -> dict[str, Floats]:
 
 
 def _verdicts(one: Given, table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Add verdicts and why there is none; take away what the matrix cannot say."""
+    """Add verdicts, or why there is none, and drop columns that the matrix cannot support."""
     draws, needed = len(one.controls.get(RANDOM, ())), math.ceil(round(1 / (1 - confidence), 9)) - 1
     of_task = table["task"] != MEAN
     important = (table["p_random_corrected"] <= 1 - confidence) & ~table["unpruned_at_chance"]

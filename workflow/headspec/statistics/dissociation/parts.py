@@ -1,4 +1,4 @@
-"""What a pruning matrix is made of: strength of lists, fragility of tasks, and what is theirs together."""
+"""What a pruning matrix is made of: strength of lists, fragility of tasks, and their interaction."""
 
 from __future__ import annotations
 
