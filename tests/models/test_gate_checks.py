@@ -8,14 +8,9 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from headspec.errors import ModelError
-from headspec.models.attention import calls, known
+from headspec.models.attention import calls
 from headspec.models.gates import HeadGates
 from support.tiny import encoder
-
-
-@pytest.fixture(autouse=True)
-def unknown():
-    known._known.clear()
 
 
 def refused(model: PreTrainedModel, reason: str) -> None:

@@ -24,9 +24,6 @@ NAMES = {
     "_apply": "models/language/test_spread.py",
     # torch: children by name, those that are `None` or shared included
     "_modules": "models/export/test_keeping.py",
-    # torch: a module with hooks is not taken for another one of its class
-    "_forward_hooks": "heads/any_model/test_head_importance.py",
-    "_forward_pre_hooks": "heads/any_model/test_head_importance.py",
     # torch: tensors anywhere in a model's output
     "_pytree": "heads/any_model/test_scores.py",
     # transformers: which attention a model computes; only its setter is public

@@ -4,8 +4,6 @@ import contextlib
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
-import peft
 import pytest
 import torch
 from torch import nn
@@ -24,7 +22,6 @@ from transformers.pytorch_utils import Conv1D
 
 import headspec
 from headspec.errors import ModelError, NumericalError
-from headspec.models.attention import known
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
 from support.tiers import cases
@@ -92,21 +89,6 @@ def passes(model):
         yield counted
 
 
-@pytest.mark.parametrize("kind", ["roberta", "pythia", "vit", "t5"])
-def test_heads_are_found_once_for_models_of_one_structure(kind):
-    """Afterwards the loss takes one pass of a few examples, and scores one of each batch."""
-    first, again = any_model.model(kind), any_model.model(kind, seed=1)
-    headspec.head_importance(first, any_model.batches(kind))
-    with passes(again) as counted:
-        found = headspec.head_importance(again, any_model.batches(kind), per_example=True)
-    assert len(counted) == 1 + len(any_model.batches(kind))
-    known._known.clear()
-    with passes(again) as counted:
-        searched = headspec.head_importance(again, any_model.batches(kind), per_example=True)
-    assert len(counted) > 8
-    np.testing.assert_array_equal(found, searched)
-
-
 @pytest.mark.parametrize(
     ("kind", "kinds", "unfused"), [("roberta", 1, 1), ("mpnet", 1, 0), ("t5", 3, 1)], ids=str
 )
@@ -114,51 +96,9 @@ def test_heads_are_found_in_few_passes(kind, kinds, unfused):
     """One to find them, one each without gates, with gates of one and of own values, one for each attention
     that is checked, one with zeroed weights, and one unfused."""
     model = any_model.model(kind)
-    known._known.clear()
     with passes(model) as counted:
         headspec.HeadGates(model)
     assert len(counted) == 4 + 2 * kinds + 1 + unfused
-
-
-def adapted(model):
-    config = peft.LoraConfig(target_modules=["query"], init_lora_weights=False)
-    return peft.get_peft_model(model, config).base_model.model
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        adapted,
-        lambda model: headspec.remove_heads(model, {0: [1]}),
-        lambda model: headspec.remove_heads(model, {0: [1], 1: [1]}),
-        lambda model: any_model.model("roberta", num_attention_heads=2),
-        lambda model: any_model.model("roberta", num_labels=5),
-        lambda model: model.half(),
-        lambda model: model.roberta.register_forward_hook(lambda *_: None) and model,
-        lambda model: model.set_attn_implementation("eager") or model,
-        lambda model: any_model.model("roberta-scores"),
-    ],
-    ids=[
-        "adapters",
-        "ragged",
-        "removed",
-        "heads",
-        "labels",
-        "precision",
-        "hook",
-        "attention",
-        "other labels",
-    ],
-)
-def test_heads_of_another_structure_are_not_taken(change):
-    model = any_model.model("roberta")
-    headspec.HeadGates(model)
-    model = change(model)
-    with passes(model) as counted:
-        found = headspec.HeadGates(model)
-    assert len(counted) > 6
-    known._known.clear()
-    pd.testing.assert_frame_equal(found.rows, headspec.HeadGates(model).rows)
 
 
 def test_a_loss_of_ones_own():

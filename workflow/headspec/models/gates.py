@@ -16,7 +16,7 @@ import torch
 
 from headspec import head_arrays
 from headspec.errors import ModelError
-from headspec.models.attention import gate_checks, known
+from headspec.models.attention import gate_checks
 from headspec.models.attention.gating import MOST, Block, Edit, Gating, Receiver
 from headspec.models.attention.interface import evaluating
 from headspec.models.attention.past import fresh
@@ -72,18 +72,14 @@ class HeadGates(Gating):
             given, output = probe_inputs(model) if inputs is None else (inputs, None)
             self._inputs = on(device_of(model), given)
             self.sequences = sequences(self.inputs)
-            key = known.structure(model, self.inputs)
-            found = known.get(model, key)
             with evaluating(model):
-                self.sites, self.first_rows, self.layers = found or find(model, self.inputs)
+                self.sites, self.first_rows, self.layers = find(model, self.inputs)
                 self.heads = max(site.heads for site in self.sites)
                 self.folded = {row for site in self.sites if site.folded for row in site.rows}
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
                     self.exists[site.rows, : site.heads] = True
-                if not found:
-                    gate_checks.check(self, output)
-                    known.keep(model, key, known.Heads(self.sites, self.first_rows, self.layers))
+                gate_checks.check(self, output)
         except ModelError as error:
             message = f"the heads of this {model.config.model_type} cannot be gated: {error}"
             raise type(error)(message) from None

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError, listing
-from headspec.models.attention import known
 from headspec.models.attention.interface import as_written, evaluating
 from headspec.models.attention.placement import device_of, processes
 
@@ -30,13 +29,10 @@ class UnusualInputs(ModelError):
 def probe_inputs(model: PreTrainedModel) -> tuple[dict[str, Any], Any]:
     """Return inputs (token ids, pixels, mel features or a waveform, and a decoder's targets) and the output.
 
-    The output is None for a model whose heads are known. Raises UnusualInputs if the model does not take such
-    inputs.
+    Raises UnusualInputs if the model does not take such inputs.
     """
     usual, refused = _inputs(model), None
     for inputs in (usual, *_other_forms(model, usual)):
-        if known.get(model, known.structure(model, inputs)):
-            return inputs, None  # it has taken these before
         try:
             with as_written(), evaluating(model), torch.no_grad():
                 return inputs, model(**inputs)
