@@ -24,7 +24,7 @@ def python(*arguments: str) -> str:
 def test_the_commands():
     assert list(COMMANDS) == [
         "plan", "new", "heads", "summary", "explorer", "power", "group", "export", "debug", "schema",
-        "reference", "import-pereira",
+        "reference",
     ]  # fmt: skip
     assert python("-m", "headspec", "--version") == f"headspec {__version__}\n"
 
@@ -41,7 +41,7 @@ WRONG = [
     "nowhere", "empty", "binary", "folder", "/dev/null", "x" * 300, "", "-",
     "https://me:pa55word@h/x?token=a",
 ]  # fmt: skip
-COMMON = [("summary",), ("plan",), ("reference",), ("import-pereira", "x", "out", "--source")]
+COMMON = [("summary",), ("plan",), ("reference",)]
 
 
 @pytest.mark.parametrize("command", COMMON, ids=lambda command: command[0])

@@ -1,5 +1,6 @@
 """Conversion of the hub copy of Pereira's responses, from a synthetic file with its columns."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec.errors import DataError
-from headspec.similarity.brain import from_pereira, responses, stimuli
+from headspec.similarity.brain import responses, stimuli
+from support.paths import ROOT
 
+sys.path.append(str(ROOT / "docs" / "studies"))
+from_pereira = importlib.import_module("from_pereira")
 REGIONS = [
     "language_lh", "language_rh", "vision_body", "vision_face", "vision_object", "vision_scene", "vision",
     "dmn", "task", "all",
@@ -51,12 +55,12 @@ def test_both_files_are_what_a_study_reads(tmp_path, files):
 
 
 @pytest.mark.slow
-def test_from_the_command_line(tmp_path):
+def test_the_script(tmp_path):
     write_copy(tmp_path / "copy")
     file = tmp_path / "copy" / "data" / "train-00000-of-00001.parquet"
 
     def run(region: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "headspec", "import-pereira", region, str(tmp_path / "out")]
+        command = [sys.executable, from_pereira.__file__, region, str(tmp_path / "out")]
         return subprocess.run([*command, "--source", str(file)], capture_output=True, text=True)
 
     assert run("dmn").stdout.strip().endswith("dmn, 8 subjects, 24 sentences, 3 to 10 voxels")

@@ -247,21 +247,3 @@ def reference(
         except HeadspecError as error:
             raise HeadspecError(f"{file}: {error}") from None
         file.write_text(updated, encoding="utf-8")
-
-
-@app.command()
-def import_pereira(
-    region: Annotated[str, typer.Argument(help="Column of the responses, such as language_lh.")],
-    out: Annotated[Path, typer.Argument(help="Folder for stimuli.parquet and responses.parquet.")],
-    source: Annotated[
-        str | None,
-        typer.Option(help="hub:<owner>/<name>@<revision>, or a local Parquet file or folder of them."),
-    ] = None,
-) -> None:
-    """Convert the brain responses of Pereira et al. (2018).
-
-    They come from the Hugging Face hub by default.
-    """
-    from headspec.similarity.brain.from_pereira import SOURCE, convert
-
-    _say(convert(region, out, SOURCE if source is None else source))

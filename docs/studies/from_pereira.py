@@ -1,9 +1,13 @@
-"""Brain responses of Pereira et al. (2018), converted to the two files for the section `brain`.
+"""Converts brain responses of Pereira et al. (2018) to the two files for the section `brain`.
 
-``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub, one
-subject at a time.
+    PYTHONPATH=workflow python docs/studies/from_pereira.py language_lh brain
+
+reads a region of the processed copy on the Hugging Face hub, one subject at a time, and writes
+`stimuli.parquet` and `responses.parquet` into the folder `brain`. `--source` takes another revision
+(`hub:<owner>/<name>@<revision>`), or a local Parquet file or folder of them.
 """
 
+import argparse
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headspec.config.sources import locate
-from headspec.errors import DataError, listing, nearest
+from headspec.errors import DataError, HeadspecError, listing, nearest
 from headspec.provenance.files import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
@@ -115,3 +119,14 @@ def convert(region: str, out: Path, source: str) -> str:
         frame.to_parquet(temporary, index=False)
     voxels = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
     return f"{out}: {region}, {len(sizes)} subjects, {len(stimuli)} sentences, {voxels} voxels"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("region")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--source", default=SOURCE)
+    try:
+        print(convert(**vars(parser.parse_args())))
+    except HeadspecError as error:
+        raise SystemExit(str(error)) from None
