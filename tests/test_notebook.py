@@ -416,7 +416,9 @@ def run(*names_of_pages: str) -> dict:
 def test_the_code_of_the_pages_runs(named, caplog):
     """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
     names = run("notebook.md")
-    assert all(record.name != "headspec" or "headspec.load" in record.message for record in caplog.records)
+    usual = "headspec.load", "metric: none of"  # a random model writes no stop string
+    told = [record.message for record in caplog.records if record.name == "headspec"]
+    assert all(any(words in message for words in usual) for message in told)
     assert names["found"]["verdict"].iloc[-1].startswith("double") and len(names["parts"]) == 4
     assert abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
     assert names["curve"]["value"].between(names["curve"]["low"], names["curve"]["high"]).all()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
+    from headspec.heads.any_model.generated import Generated
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.behaviours import attention_maps, head_behaviours
     from headspec.heads.ranking import exclusive_heads, ranked_heads, top_heads
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
 #: name: its module; an import statement would make jobs run again after changes of the module
 PUBLIC = {
+    "Generated": "heads.any_model.generated",
     "HeadGates": "models.gates",
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
@@ -46,6 +48,7 @@ PUBLIC = {
 #: modules that are available as attributes
 MODULES = ("compat",)
 __all__ = [
+    "Generated",
     "HeadGates",
     "attention_maps",
     "head_behaviours",

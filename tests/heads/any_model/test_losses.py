@@ -6,7 +6,8 @@ import torch
 from scipy.special import logsumexp
 
 from headspec.heads.any_model import batches
-from headspec.heads.any_model.losses import IGNORED, cross_entropy, squared_error
+from headspec.heads.any_model.batches import IGNORED
+from headspec.heads.any_model.losses import cross_entropy, squared_error
 
 LOGITS = np.random.default_rng(0).normal(size=(3, 4, 5)).astype("float32")
 TOKENS = np.array([[0, 4, IGNORED, 2], [IGNORED] * 4, [1, IGNORED, IGNORED, IGNORED]])

@@ -15,6 +15,8 @@ from headspec.models.attention.probe_inputs import on
 #: arguments of a model for some examples, such as from a DataLoader
 Inputs = Mapping[str, Any]
 LABELS = "labels"
+#: label of tokens that the loss ignores
+IGNORED = -100
 
 
 def arguments(batch: Any, device: torch.device) -> dict[str, Any]:

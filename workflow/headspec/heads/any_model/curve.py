@@ -15,7 +15,8 @@ from headspec.heads.any_model import closing, own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curve_intervals import Bounds, of_difference, of_mean
 from headspec.heads.any_model.faithfulness import faithfulness
-from headspec.heads.any_model.halves import halves
+from headspec.heads.any_model.generated import Generated, Writing
+from headspec.heads.any_model.halves import assigned, divided
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss, Measure
 from headspec.heads.any_model.scores import chosen
@@ -50,7 +51,7 @@ def head_curve(
     batches: Iterable[Inputs] | None = None,
     loss: Loss | None = None,
     *,
-    metric: Measure | None = None,
+    metric: str | Loss | Generated | None = None,
     fractions: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
     draws: int = 20,
     score: str = "gradient",
@@ -74,8 +75,8 @@ def head_curve(
     ----------
     model, batches, loss, inputs, tokenizer, texts, labels, prompts, answers : as in `head_importance`
     metric : name of a metric of tasks, such as "accuracy", of `labels` and the class, score or labels with
-        the largest logits; or a function of outputs and batch that returns each example's value, (batch,);
-        by default the loss
+        the largest logits; a function of outputs and batch that returns each example's value, (batch,); or
+        `Generated`, of the answers that the model writes after `prompts`; by default the loss
     fractions : of the model's heads to close, each at least one head
     draws : number of random sets of heads for each fraction, at least five
     score : as in `head_importance`; ``magnitude`` needs no examples, and all evaluate
@@ -122,16 +123,27 @@ def head_curve(
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws: got {draws}, expected at least {FEWEST_DRAWS}")
     closing.check(ablation)
+    if isinstance(metric, Generated) and ablation == closing.RESAMPLE:
+        raise ValueError(
+            f"ablation: got '{ablation}' for generated answers, whose tokens have none of other examples; "
+            f"expected {closing.ZERO} or {closing.MEAN}"
+        )
     rule = chosen(score, corrupted=False)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
     evaluated = [*own.read(model, batches, tokenizer, given)]
     main, ranking = model.main_input_name, None
+    numbers = np.arange(sum(count(batch, main) for batch in evaluated))
     if scores is None and rule.weights is None:
-        ranking, evaluated = halves(evaluated, main, np.random.default_rng(derive(seed, "halves")))
-    elif (n := sum(count(batch, main) for batch in evaluated)) < FEWEST:
-        raise ValueError(f"batches: got {n} examples, expected at least {FEWEST}")
+        half = assigned(evaluated, main, np.random.default_rng(derive(seed, "halves")))
+        ranking, evaluated = divided(evaluated, main, half)
+        numbers = np.flatnonzero(half)
+    elif len(numbers) < FEWEST:
+        raise ValueError(f"batches: got {len(numbers)} examples, expected at least {FEWEST}")
+    measure: Measure | None = metric if not isinstance(metric, Generated) else Writing(
+        metric, model, tokenizer, evaluated, answers, numbers
+    )  # fmt: skip
     if scores is None:
         scores = head_importance(model, ranking or evaluated, loss, score=score, inputs=inputs)
     with own.measuring(model), torch.no_grad():
@@ -140,11 +152,13 @@ def head_curve(
         if by_head.shape != gates.exists.shape:
             raise ValueError(f"scores: got {by_head.shape}, expected {gates.exists.shape}")
         sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed)]
-        evaluation = Evaluation(model, evaluated, len(sets), metric or loss)
+        evaluation = Evaluation(model, evaluated, len(sets), measure or loss)
         by_batch = zip(evaluated, closing.closers(gates, ablation, ranking, evaluated), strict=True)
         passes = ((batch, close(each.heads)) for batch, close in by_batch for each in sets)
         for batch, closed in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, closed)
+    if isinstance(measure, Writing):
+        measure.warn()
     curve = _table(sets, evaluation.values, confidence, evaluation.bounds)
     curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.models.attention.past import BY_EXAMPLE, is_past, tensors
@@ -19,6 +20,14 @@ USES = ("ranks heads", "evaluates")
 
 def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> list[list[Inputs]]:
     """Return the examples that rank heads and those that evaluate, keeping the original batches.
+
+    Raises as `assigned`.
+    """
+    return divided(batches, main, assigned(batches, main, rng))
+
+
+def assigned(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> NDArray[np.int_]:
+    """Return the half of each example, (n,): 0 ranks heads, 1 evaluates.
 
     Examples that differ only in labels and padding are in the same half. Warnings name the classes that a
     half lacks, and count repeated examples. `main` is the model's main input. Raises ValueError if fewer
@@ -34,6 +43,11 @@ def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> li
         raise ValueError(f"batches: got {len(keys)} examples{different}; expected at least {FEWEST}")
     half = _drawn([*groups.values()], classes, rng)
     _warn(half, classes, len(keys) - len(groups))
+    return half
+
+
+def divided(batches: Sequence[Inputs], main: str, half: NDArray[np.int_]) -> list[list[Inputs]]:
+    """Return the examples of each `half`, 0 or 1 (n,), in order, in their batches."""
     starts = np.cumsum([0, *(count(batch, main) for batch in batches)])
     parts: list[list[Inputs]] = [[], []]
     for batch, start, stop in zip(batches, starts, starts[1:], strict=False):
@@ -76,7 +90,7 @@ def _classes(batch: Inputs, main: str) -> list[int | None]:
 
 def _drawn(
     groups: Sequence[list[int]], classes: Sequence[int | None], rng: np.random.Generator
-) -> np.ndarray:
+) -> NDArray[np.int_]:
     """Return the half of each example, (n,), with each class split as evenly as the groups allow."""
     half, total = np.zeros(len(classes), dtype=int), np.zeros(2)
     by_class: dict[int | None, list[list[int]]] = {}

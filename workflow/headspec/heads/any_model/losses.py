@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from headspec.errors import ModelError, NumericalError, listing
-from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
+from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count, rows
+from headspec.heads.any_model.generated import Writing
 from headspec.models.attention.past import fresh
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
@@ -30,8 +31,6 @@ Example = Callable[[torch.Tensor, torch.Tensor], torch.Tensor | None]
 EXACT, COARSE = 1e-4, 3e-2
 #: examples on which losses are compared: in half precision, two losses may agree on one example
 COMPARED = 4
-#: label of tokens that the loss ignores
-IGNORED = -100
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
@@ -154,8 +153,8 @@ def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
 
 
 Floats = NDArray[np.float64]
-#: the name of a metric, or a function of outputs and batch that returns each example's value, (batch,)
-Measure = str | Loss
+#: the name of a metric, a function of outputs and batch that returns each example's value, (batch,), or texts
+Measure = str | Loss | Writing
 #: name of the default metric, the mean loss
 LOSS = "loss"
 #: maximum number of groups that a jackknife leaves out, one at a time
@@ -168,7 +167,7 @@ class Evaluation:
     Parameters
     ----------
     sets : number of sets, one after another for each batch
-    measure : a metric's name, or a function as in `Measure`
+    measure : as in `Measure`
 
     Attributes
     ----------
@@ -181,8 +180,9 @@ class Evaluation:
     ) -> None:
         self.model, self.batches, self.sets = model, batches, sets
         self.metric = registered(measure) if isinstance(measure, str) else None
-        self.measure: Loss = _predicted if isinstance(measure, str) else measure
-        own = getattr(measure, "__name__", LOSS)
+        self.writing = measure if isinstance(measure, Writing) else None
+        self.measure = measure if callable(measure) else _predicted
+        own = self.writing.metric.name if self.writing else getattr(measure, "__name__", LOSS)
         self.name = self.metric.name if self.metric else LOSS if own == "<lambda>" else own
         self.n = sum(count(batch, model.main_input_name) for batch in batches)
         self._found: list[Floats] = []
@@ -190,7 +190,10 @@ class Evaluation:
     def add(self, batch: Inputs, closing: AbstractContextManager[Any]) -> None:
         """Evaluate a batch in a block that closes its next set of heads."""
         with closing:
-            values = self.measure(self.model(**fresh(batch)), batch)
+            if self.writing:
+                values = self.writing.values(len(self._found) // self.sets)
+            else:
+                values = self.measure(self.model(**fresh(batch)), batch)
         n = count(batch, self.model.main_input_name)
         if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
             got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
@@ -223,6 +226,8 @@ class Evaluation:
         A metric that is 1 for perfect predictions has 1 as its upper bound, and -1 as its lower bound if it
         can be negative, like a correlation, else 0. Means of zeros and ones are between 0 and 1.
         """
+        if self.writing and self.writing.bounds:
+            return self.writing.bounds
         if not self.metric:
             return (0.0, 1.0) if all(np.isin(found, (0, 1)).all() for found in self._found) else None
         known, place = np.unique(labels := self._labels, return_inverse=True)

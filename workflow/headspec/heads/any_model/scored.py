@@ -18,8 +18,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
-from headspec.heads.any_model.batches import LABELS, Inputs, count
-from headspec.heads.any_model.losses import IGNORED, Loss
+from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count
+from headspec.heads.any_model.losses import Loss
 from headspec.models.architectures import caches
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.past import fresh, is_past, length

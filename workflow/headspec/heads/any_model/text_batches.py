@@ -12,8 +12,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from headspec.errors import listing, nearest
-from headspec.heads.any_model.batches import Inputs
-from headspec.heads.any_model.losses import IGNORED
+from headspec.heads.any_model.batches import IGNORED, Inputs
 from headspec.models import tokenization
 from headspec.models.pretrained.config_json import positions
 from headspec.models.tokenization import around, following, once, special_tokens

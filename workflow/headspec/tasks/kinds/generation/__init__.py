@@ -1,0 +1,1 @@
+"""Prompts that a language model continues, judged by what it writes."""
