@@ -23,7 +23,7 @@ def python(*arguments: str) -> str:
 
 def test_the_commands():
     assert list(COMMANDS) == [
-        "plan", "new", "heads", "summary", "explorer", "power", "group", "export", "debug", "schema",
+        "plan", "new", "heads", "summary", "table", "explorer", "power", "group", "export", "debug", "schema",
         "reference",
     ]  # fmt: skip
     assert python("-m", "headspec", "--version") == f"headspec {__version__}\n"

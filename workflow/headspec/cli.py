@@ -128,6 +128,28 @@ def summary(
 
 
 @app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="Table of a study, such as combined.")],
+    results: Annotated[
+        Path | None, typer.Argument(help="Results of the study; by default the only ones in results/.")
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX, for the package booktabs.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="Rows to print; may be repeated: --rows task=mean."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write instead.")] = None,
+    trust: Trust = False,
+) -> None:
+    """Print a table of a study as papers do: values with intervals, and marks of chance."""
+    from headspec.pipeline.commands.table import write_table
+
+    form = "latex" if latex else "csv" if csv else "text"
+    _say(write_table(name, results, form, rows or (), output, trust).removesuffix("\n"))
+
+
+@app.command()
 def explorer(
     results: Annotated[
         Path, typer.Argument(help="Results of a study, such as results/demo or docs/studies/gates-minilm.")
