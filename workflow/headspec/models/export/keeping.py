@@ -15,7 +15,7 @@ from headspec.errors import ModelError
 from headspec.models.attention.plain_weights import not_finite
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.projections import is_plain
-from headspec.models.export import structure
+from headspec.models.export import card, structure
 from headspec.models.export.dequantised import packed, without_quantizer
 from headspec.models.export.slicing import remove_heads
 from headspec.progress import log
@@ -26,6 +26,7 @@ PRUNED = "pruned_heads"
 WHERE = ("revision", "subfolder", "cache_dir", "token", "local_files_only")
 
 if TYPE_CHECKING:
+    import pandas as pd
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase, ProcessorMixin
 
 
@@ -33,18 +34,25 @@ def save(
     model: PreTrainedModel,
     folder: str | Path,
     tokenizer: PreTrainedTokenizerBase | ProcessorMixin | None = None,
+    *,
+    score: str | None = None,
+    curve: pd.DataFrame | None = None,
 ) -> None:
-    """Write a model, whole or without some heads, as model.safetensors and config.json.
+    """Write a model, whole or without some heads, as model.safetensors and config.json, and its card.
 
     `headspec.load` loads it; where the config's own head counts describe it, ``from_pretrained`` of
-    transformers does, too, else a warning is logged. A model from quantised files, such as GGUF, is saved as
-    floats if its weights have been dequantised, else as transformers saves it.
+    transformers does, too, else a warning is logged. The card, README.md, says which heads are left out and
+    what loads the model; one that headspec has not written, or that was edited, is kept. A model from
+    quantised files, such as GGUF, is saved as floats if its weights have been dequantised, else as
+    transformers saves it.
 
     Parameters
     ----------
     model : any model of transformers, such as from `headspec.remove_heads`
     folder : made if needed; may be uploaded to the hub as it is
     tokenizer : tokenizer or processor to write beside it
+    score : for the card, the score by which heads were chosen, as in `headspec.head_importance`
+    curve : for the card, from `headspec.head_curve`: the whole model with heads closed
 
     Raises
     ------
@@ -56,7 +64,7 @@ def save(
 
     Examples
     --------
-    >>> headspec.save(small, "small", tokenizer)
+    >>> headspec.save(small, "small", tokenizer, score="gradient", curve=curve)
     >>> small = headspec.load("small")
     """
     check_model(model)
@@ -85,6 +93,7 @@ def save(
     whole.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+    card.write(model, Path(folder), score, curve)
     if structure.of(model.config).get("modules"):
         log.warning(
             "%s: headspec.load reads it, from_pretrained of transformers does not, because the config has no "

@@ -104,7 +104,7 @@ def remove_heads(
     attentions = [site.attention for site in gates.sites]
     if changes and whole and config_numbers.set_config_numbers(smaller, attentions, numbers, same):
         changes = {}
-    structure.note(smaller, kept, changes, tied)
+    structure.note(smaller, kept, {site.name: site.heads for site in gates.sites}, changes, tied)
     return smaller
 
 

@@ -85,8 +85,9 @@ Change = dict[str, Any]
 def of(config: Any) -> dict[str, Any]:
     """Return the entry of a config on removed heads; empty if it has none.
 
-    ``kept_heads`` are the remaining heads of each attention, numbered as in the original model; ``modules``
-    maps names of modules to a `Change`, ``tied`` names of parameters to those that they are tied to.
+    ``kept_heads`` are the remaining heads of each attention, numbered as in the original model, ``heads`` how
+    many that had (files of headspec 1.0 lack it); ``modules`` maps names of modules to a `Change`, ``tied``
+    names of parameters to those that they are tied to.
     """
     return getattr(config, KEY, None) or {}
 
@@ -155,20 +156,26 @@ def renamed(settings: Mapping[str, Any], model: PreTrainedModel) -> dict[str, An
 def note(
     model: PreTrainedModel,
     kept: Mapping[str, list[int]],
+    heads: Mapping[str, int],
     modules: Mapping[str, Change],
     tied: Mapping[str, str],
 ) -> None:
     """Write changes into the config of a model, which may already have some.
 
-    `kept` maps names of attention modules to the remaining heads, numbered as before these changes.
+    `kept` maps names of attention modules to the remaining heads, numbered as before these changes, and
+    `heads` to their number before.
     """
     before = of(model.config)
     merged, left = dict(before.get("modules", {})), dict(before.get("kept_heads", {}))
     for name, change in modules.items():
         merge(merged, name, change)
-    for name, heads in kept.items():
-        left[name] = [left[name][i] for i in heads] if name in left else heads
-    content = {"kept_heads": left, "modules": merged, "tied": {**before.get("tied", {}), **tied}}
+    for name, own in kept.items():
+        left[name] = [left[name][i] for i in own] if name in left else own
+    new = {name: n for name, n in heads.items() if name not in before.get("kept_heads", {})}
+    content = {
+        "kept_heads": left, "heads": new | before.get("heads", {}), "modules": merged,
+        "tied": {**before.get("tied", {}), **tied},
+    }  # fmt: skip
     setattr(model.config, KEY, content)
 
 
