@@ -21,7 +21,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"training.frozen.epoch": 1}, ": no key...Did you mean 'epochs'?"),
     ({"training.precision": "fp32"}, ": no key...'precision' is a key of the config itself."),
     ({"models.minilm.batch_size": 8}, ": no key...Did you mean 'training.batch_size'?"),
-    ({"mixtures.three": ["sst2", "qnli", "agnews"]}, ": no key...Did you mean 'mixtures.groups.three'?"),
+    ({"mixtures.three": ["sst2", "qnli", "agnews"]}, ": no key 'three' in mixtures; it has pairs, groups..."),
     ({"training": {3: 1}}, ".3: no key '3' in training; it has epochs,..."),
     ({"gates.ways": ["importance"]}, ": no key 'ways' in gates; it has...pruning_methods,..."),  # of 0.2
     ({"study": ...}, ": missing, expected name (at most 64 letters, digits, '.', '_', '-')."),
@@ -43,11 +43,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pruning.bottom": "top"}, ": got 'top', expected true or false."),
     ({"pruning": {"draw_examples": 9, "draw_width": 0.1}},
      ": draw_examples and draw_width are both given, expected one of them."),
-    ({"seeds": 3}, ": got 3, expected...Did you mean [0, 1, 2], or [3]?"),
-    ({"seeds": 1234}, ": got 1234, expected...Did you mean [1234]?"),
-    ({"pruning.fractions": [10, 0.3]}, ".0: got 10, expected number > 0 and <= 1. Did you mean 0.1?"),
-    ({"training.warmup": "6"}, ": got 6.0, expected number >= 0 and < 1. Did you mean 0.06?"),
-    ({"training.warmup": 100}, ": got 100, expected number >= 0 and < 1."),
+    ({"seeds": 3}, ": got 3, expected non-empty list of integer >= 0. Did you mean [3]?"),
+    ({"training.warmup": "6"}, ": got 6.0, expected number >= 0 and < 1."),
     ({"seeds": []}, ": got [], expected non-empty list of integer >= 0."),
     ({"seeds": "\n"}, ": got '\\n', expected non-empty list of integer >= 0. Did you mean [\\n]?"),
     ({"seeds": [7, 1, "7"]}, ": 7 is listed twice, expected each entry once."),
@@ -76,7 +73,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mixtures.pairs": ["sst2"]}, ": got ['sst2'], expected at least two tasks."),
     ({"mixtures.pairs": ["all", "stsb"]}, ".0: no task 'all'; expected...Did you mean sst2, qnli, agnews?"),
     ({"mixtures.pairs": [["sst2", "qnli"]]}, ".0: got ['sst2', 'qnli'], expected text."),
-    ({"mixtures.groups": ["sst2"]}, ": got ['sst2'], expected mapping...mean {<name>: ['sst2']}?"),
+    ({"mixtures.groups": ["sst2"]}, ": got ['sst2'], expected mapping of name to list of text."),
     ({"mixtures.groups.all": ["sst2+qnli", "agnews"]}, ".0: no task 'sst2+qnli';...Did you mean sst2, qnli?"),
     ({"mixtures.groups.all": []}, ": got [], expected at least two tasks."),
     ({"mixtures.groups.two": ["qnli", "sst2"]}, ": same tasks as 'sst2+qnli'; expected each mixture once."),
@@ -186,35 +183,21 @@ def test_one_mistake_gives_one_line(changes: dict[str, Any], told: str) -> None:
     assert re.fullmatch(words, text), text
 
 
-#: changes, and the keys that are told
-SEVERAL: list[tuple[dict[str, Any], list[str]]] = [
-    (
-        {
-            "seeds": [],
-            "training.epochs": 0,
-            "tasks.sst2.metrics": ["acc"],
-            "mixtures.pairs": ["sst2", "qnil"],
-            "tasks.agpair.pairs_of": "qnli",
-        },
-        ["seeds", "tasks.sst2.metrics.0", "training.epochs", "mixtures.pairs.1", "tasks.agpair.pairs_of"],
-    ),
-    # what contradicts a default, which stands in for a key that cannot be read, is not told
-    (
-        {
-            "tasks.agnews": "data/agnews",
-            "tasks.stsb.type": "regresion",
-            "tasks.stsb.metrics": ["pearson"],
-            "mixtures.groups.all": "sst2",
-            "mixtures.single": ["stbs"],
-            "iat.mixtures": ["all", "al"],
-        },
-        ["tasks.agnews", "tasks.stsb.type", "mixtures.groups.all", "mixtures.single.0", "iat.mixtures.1"],
-    ),
-    (dict.fromkeys(VALID, ...), ["study", "seeds", "models", "tasks", "mixtures"]),
-]
-
-
-@pytest.mark.parametrize(("changes", "keys"), SEVERAL, ids=["all", "beside unread", "missing"])
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        (
+            {"seeds": [], "training.epochs": 0, "tasks.sst2.metrics": ["acc"]},
+            ["seeds", "tasks.sst2.metrics.0", "training.epochs"],
+        ),
+        (
+            {"mixtures.pairs": ["sst2", "qnil"], "tasks.agpair.pairs_of": "qnli", "iat.mixtures": ["al"]},
+            ["mixtures.pairs.1", "iat.mixtures.0", "tasks.agpair.pairs_of"],
+        ),
+        (dict.fromkeys(VALID, ...), ["study", "seeds", "models", "tasks", "mixtures"]),
+    ],
+    ids=["values", "contradictions", "missing"],
+)
 def test_all_mistakes_are_reported_at_once(changes: dict[str, Any], keys: list[str]) -> None:
     assert [line.split(":")[0] for line in message(changes).splitlines()] == keys
 

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from headspec.config import plugged, raw
+from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
-from headspec.config.study import COMPARED, Inconsistent, Study
+from headspec.config.study import Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
 from headspec.provenance import files
 from headspec.redaction import redacted
@@ -24,20 +25,18 @@ def load(config: dict[str, Any]) -> Study:
     """Return the study of a raw config; numbers may be text, as YAML reads ``2e-5``, names may be numbers.
 
     Raises ConfigError with a line for each problem: dotted key, value, what was expected, nearest name.
-    Plugins that cannot be imported hide the other problems.
+    Plugins that cannot be imported hide the other problems, and wrong values contradictions between keys.
     """
     config = config or {}
     if problems := raw.forbidden(config):
         raise ConfigError(lines(problems))
     plugged.load(plugged.named(config))
     try:
-        study = Study.model_validate(config, context=COMPARED)
+        study = Study.model_validate(config)
     except ValidationError as error:
-        errors = error.errors()
-        problems = [*dict.fromkeys(line for each in errors for line in _worded(each))]
-        if all(each["loc"] for each in errors):  # otherwise keys were compared with each other
-            problems += raw.contradictions(config, errors)
-        raise ConfigError(lines(problems)) from None
+        raise ConfigError(lines(dict.fromkeys(map(_worded, error.errors())))) from None
+    if problems := [*consistency.problems(study)]:
+        raise ConfigError(lines(problems))
     return study
 
 
@@ -103,13 +102,8 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
             yield from _repeated_keys(value, dotted)
 
 
-def _worded(error: ErrorDetails) -> list[str]:
-    """Return a pydantic error in our wording; several lines if keys were compared."""
-    cause = error.get("ctx", {}).get("error")
-    return list(cause.args[0]) if isinstance(cause, Inconsistent) else [_line(error)]
-
-
-def _line(error: ErrorDetails) -> str:
+def _worded(error: ErrorDetails) -> str:
+    """Return a line for an error of pydantic: key, value, what was expected, and the nearest name."""
     *path, last = location = error["loc"]
     got = error["input"]
     if last == "[key]":
@@ -120,7 +114,7 @@ def _line(error: ErrorDetails) -> str:
     key, node = _dotted(*location), _schema_at(location)
     if error["type"] in ("extra_forbidden", "invalid_key"):
         fields = _schema_at(path)["properties"]
-        hint = nearest(last, fields) or _elsewhere(str(last)) or _below(key, got, fields)
+        hint = nearest(last, fields) or _elsewhere(str(last))
         return f"{key}: no key '{last}' in {_dotted(*path) or 'the config'}; it has {listing(fields)}.{hint}"
     if error["type"] == "value_error":
         return f"{key}: {error['ctx']['error']}."
@@ -133,46 +127,12 @@ def _line(error: ErrorDetails) -> str:
     options = node.get("anyOf", [node])  # null also stands for a missing key
     if isinstance(got, bool) and any(option.get("type") == "string" for option in options):
         hint = QUOTE
+    bare = shown(got).strip("'")
     if any("items" in option for option in options) and isinstance(got, (str, int, float)):
-        hint = _listed(got, options)
-    elif any(_most(option) == 1 for option in options) and _per_cent(got):
-        hint = f" Did you mean {_per_cent(got):g}?"
+        hint = f" Did you mean [{bare}]?"
     elif any("source" in option.get("properties", ()) for option in options) and isinstance(got, str):
-        hint = f" Did you mean {{source: {_bare(got)}}}?"
-    elif isinstance(got, list) and any(map(_names_lists, options)):
-        hint = f" Did you mean {{<name>: {shown(got)}}}?"
+        hint = f" Did you mean {{source: {bare}}}?"
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
-
-
-#: maximum number that may stand for as many entries of a list; larger ones are entries themselves
-COUNTED = 20
-
-
-def _listed(got: Any, options: Iterable[dict[str, Any]]) -> str:
-    """Return a hint to write a list; a small number may stand for that many whole numbers."""
-    whole = any(option.get("items", {}).get("type") == "integer" for option in options)
-    if whole and isinstance(got, int) and 2 <= got <= COUNTED:
-        return f" Did you mean {list(range(got))}, or [{got}]?"
-    return f" Did you mean [{_bare(got)}]?"
-
-
-def _most(option: dict[str, Any]) -> float | None:
-    """Return the bound that numbers must not exceed, or reach."""
-    most: float | None = option.get("maximum", option.get("exclusiveMaximum"))
-    return most
-
-
-def _per_cent(got: Any) -> float:
-    """Return the fraction for a whole number in per cent; 0 if it is not one."""
-    try:
-        number = float(got)
-    except (TypeError, ValueError):
-        return 0
-    return number / 100 if 1 < number < 100 and number.is_integer() else 0
-
-
-def _bare(value: Any) -> str:
-    return shown(value).strip("'")
 
 
 def _elsewhere(key: str) -> str:
@@ -185,20 +145,6 @@ def _elsewhere(key: str) -> str:
         if places[0]
         else f" '{key}' is a key of the config itself."
     )
-
-
-def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
-    """Return a hint that a named list belongs in a mapping of names to lists."""
-    section, _, name = key.rpartition(".")
-    if not (section and isinstance(value, list)):
-        return ""
-    places = [field for field in fields if _names_lists(_schema_at([*section.split("."), field]))]
-    return f" Did you mean '{_dotted(section, places[0], name)}'?" if places else ""
-
-
-def _names_lists(node: dict[str, Any]) -> bool:
-    """Return whether a value maps names to lists."""
-    return "patternProperties" in node and "items" in child(node, "any")
 
 
 def _schema_at(location: Iterable[str | int]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """The study, models x mixtures of tasks x methods x seeds, and its training runs."""
 
 import itertools
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationInfo, model_validator
+from pydantic import BaseModel, Field
 
 from headspec.config import methods, variants
-from headspec.config.checks import consistency
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas, Probes
@@ -23,14 +22,6 @@ from headspec.tasks.registry import kind
 
 #: allowed entries of `methods`: methods, and sections that are run as part of the study
 Listed = Annotated[str, OneOf(methods.LISTED)]
-
-
-#: validation context for also comparing keys with each other; kept studies are read without it
-COMPARED = "compared"
-
-
-class Inconsistent(ValueError):
-    """Contradictions between keys of a study; the argument has a line for each problem."""
 
 
 class Mixtures(Section):
@@ -90,12 +81,6 @@ class Study(Section):
     gates: Gates = Gates()
     probes: Probes = Probes()
     figures: Figures = Figures()
-
-    @model_validator(mode="after")
-    def _consistent(self, info: ValidationInfo) -> Self:
-        if info.context == COMPARED and (problems := [*consistency.problems(self)]):
-            raise Inconsistent(problems)
-        return self
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
         """Return `tasks` in the order of the config."""

@@ -1,9 +1,6 @@
 """Checks of keys of the study, `iat` and `transfer` against each other: unknown names, contradictions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from headspec.config.checks import names, task_consistency
 from headspec.config.measures.heads import MEASURES, own
@@ -17,14 +14,12 @@ from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sources import identity
+from headspec.config.study import Study
 from headspec.config.values import WHOLE, kept_by, named
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as method_of_control
 from headspec.errors import listing
 from headspec.tasks.registry import KINDS, kind
-
-if TYPE_CHECKING:
-    from headspec.config.study import Study
 
 #: keys of pretrained models, which described models do not have
 PRETRAINED_KEYS = ("sha256", "weights", "pooling", "heads")
@@ -33,8 +28,7 @@ PRETRAINED_KEYS = ("sha256", "weights", "pooling", "heads")
 def problems(study: Study) -> Iterator[str]:
     """Yield a line for each contradiction: key, value, what was expected, and the nearest name."""
     yield from names.distinct(study)
-    if study.tasks:
-        yield from names.mixtures(study)
+    yield from names.mixtures(study)
     yield from _similarity(study)
     yield from iat_problems(study)
     yield from transfer_problems(study)

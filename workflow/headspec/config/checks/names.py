@@ -1,16 +1,11 @@
 """Checks of names in a study: each refers to something, and no two give the same folder or table value."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from headspec.config.runs import POOLED, RESERVED
+from headspec.config.study import Study
 from headspec.errors import listing, nearest, shown
-
-if TYPE_CHECKING:
-    from headspec.config.study import Study
 
 
 def unknown(key: str, names: Sequence[str], valid: Collection[str], what: str) -> Iterator[str]:

@@ -1,24 +1,19 @@
 """Checks of tasks against each other, of each `source`, and of the method `prompted` with the study."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from headspec.config.glue import FILES
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
+from headspec.config.sections.atlas import Treebank
+from headspec.config.sections.task import Task
+from headspec.config.study import Study
 from headspec.errors import listing, nearest
 from headspec.tasks import prompt_keys
 from headspec.tasks.registry import KINDS, kind
-
-if TYPE_CHECKING:
-    from headspec.config.sections.atlas import Treebank
-    from headspec.config.sections.task import Task
-    from headspec.config.study import Study
 
 #: keys that a task with `pairs_of` may set; others are those of the task whose texts it pairs
 PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
