@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.generated import Generated
     from headspec.heads.any_model.head_importance import head_importance
+    from headspec.heads.any_model.knockouts import joint_knockouts
     from headspec.heads.behaviours import attention_maps, head_behaviours
     from headspec.heads.ranking import exclusive_heads, ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
@@ -36,6 +37,7 @@ PUBLIC = {
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",
+    "joint_knockouts": "heads.any_model.knockouts",
     "load": "models.export.keeping",
     "plot_curve": "plots.curves",
     "plot_dissociation": "plots.dissociation",
@@ -58,6 +60,7 @@ __all__ = [
     "head_curve",
     "head_importance",
     "heat_map",
+    "joint_knockouts",
     "load",
     "plot_curve",
     "plot_dissociation",

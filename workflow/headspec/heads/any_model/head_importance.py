@@ -65,6 +65,8 @@ def head_importance(
         - ``integrated``: minus the derivative, its mean while all gates go from 0 to 1 together
           (Sundararajan et al. 2017): over all heads, the rise of the loss when all are closed
         - ``ablation``: exact rise of the loss with the head closed; a pass for each head
+        - ``knockouts``: its estimate from as many passes, each without a twentieth of the heads; for standard
+          errors and metrics, `joint_knockouts`
         - ``mean_ablation``: with the mean of its context vectors over the tokens of half of the examples, the
           half without the example itself
         - ``resample_ablation``: with its context vectors of another example, half of all further on (Chan et
@@ -188,7 +190,8 @@ def scored_values(
                 parts.append(rule.values(scored).detach())
     if scored is None:
         raise ValueError("batches: got none")
-    return torch.cat(parts).cpu().numpy(), scored.gates.exists
+    values, exists = torch.cat(parts).cpu().numpy(), scored.gates.exists
+    return values if rule.solved is None else rule.solved(values, exists), exists
 
 
 def by_layer(scores: NDArray[np.floating]) -> NDArray[np.floating]:

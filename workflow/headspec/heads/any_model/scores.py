@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
-from headspec.heads.any_model import own
+from headspec.heads.any_model import joint, own
 from headspec.heads.any_model.scored import Scored, of_others
 from headspec.heads.importance import (
     gate_derivatives,
@@ -25,6 +25,7 @@ from headspec.heads.importance import (
 from headspec.models.attention.magnitudes import magnitudes
 from headspec.models.attention.past import room
 from headspec.models.gates import HeadGates
+from headspec.seeds import derive
 
 
 def gradient(scored: Scored) -> torch.Tensor:
@@ -85,6 +86,28 @@ def resample_ablation(scored: Scored) -> torch.Tensor:
     )
 
 
+def _design(exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return as many passes as heads, (passes, layers, heads), each with the heads that it closes."""
+    return joint.drawn(exists, int(exists.sum()), np.random.default_rng(derive(0, "knockouts")))
+
+
+@torch.no_grad()
+def knockouts(scored: Scored) -> torch.Tensor:
+    """Return the rise of the loss without the heads of each pass of `_design`, (n, passes)."""
+    whole, rises = scored.losses(), []
+    for heads in own.shown(_design(scored.gates.exists), "knockouts"):
+        with scored.gates.closed(heads):
+            rises.append(scored.losses() - whole)
+    return torch.stack(rises, dim=1)
+
+
+def _effects(rises: NDArray[np.floating], exists: NDArray[np.bool_]) -> NDArray[np.floating]:
+    """Return the effects of heads, (n, layers, heads), from the rises of each pass, (n, passes)."""
+    values = np.zeros((len(rises), *exists.shape))
+    values[:, exists] = joint.fitted(_design(exists)[:, exists], rises.T.astype(float))[0]
+    return values
+
+
 @dataclass(frozen=True)
 class Score:
     """A score of heads.
@@ -98,6 +121,8 @@ class Score:
     averaged : whether it needs the means of all examples
     donors : source of replacement vectors: 'corrupted' inputs, these or 'others' of the examples, or none
     tokens : whether each token has its own gates
+    solved : returns the values, (n, layers, heads), if `values` returns those of passes, (n, passes); takes
+        these, and which heads exist
     weights : returns the score of a model's weights, (layers, heads), which needs no examples
     """
 
@@ -107,6 +132,7 @@ class Score:
     averaged: bool = False
     donors: str = ""
     tokens: bool = False
+    solved: Callable[[NDArray[np.floating], NDArray[np.bool_]], NDArray[np.floating]] | None = None
     weights: Callable[[HeadGates], NDArray[np.float64]] | None = None
 
     @property
@@ -124,6 +150,7 @@ SCORES = {
     "ablation": Score(ablation, derivative=False),
     "mean_ablation": Score(mean_ablation, derivative=False, averaged=True),
     "resample_ablation": Score(resample_ablation, derivative=False, donors="others"),
+    "knockouts": Score(knockouts, derivative=False, solved=_effects),
     "magnitude": Score(weights=magnitudes),
 }
 
