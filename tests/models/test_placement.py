@@ -1,5 +1,7 @@
 """Models whose weights are offloaded, or whose layers compute again in backward passes."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -8,12 +10,15 @@ from accelerate import cpu_offload, disk_offload
 import headspec
 from headspec.errors import ModelError
 from support.model_types import any_model
+from support.tiers import cases
 
 SCORES = "gradient", "tokens", "ablation", "mean_ablation"
 
 
-@pytest.mark.parametrize("kind", ["olmo2", "roberta"])
-@pytest.mark.parametrize("where", ["memory", "disk"])
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    cases(itertools.product(["olmo2", "roberta"], ["memory", "disk"]), ("olmo2", "disk").__eq__),
+)
 def test_offloaded_models_are_scored_as_whole_ones(kind, where, tmp_path):
     model, batches = any_model.model(kind).eval(), any_model.batches(kind)
     expected = {score: headspec.head_importance(model, batches, score=score) for score in SCORES}

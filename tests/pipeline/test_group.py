@@ -15,6 +15,7 @@ from headspec.statistics.grouping import prediction
 from headspec.statistics.grouping.gains import measured_gains
 from support.figures import frame
 from support.schemas import SCHEMAS
+from support.tiers import cases
 
 TASKS = ("news", "mail", "tone", "mood")
 #: pairs that gain; others lose
@@ -90,7 +91,7 @@ def trained_gains(rng, k=6):
                 yield row | {"difference": gain, "ci_low": gain - 0.02, "ci_high": gain + 0.02}
 
 
-@pytest.mark.parametrize("by", ["measured", "baseline+all", "size"])
+@pytest.mark.parametrize("by", cases(["measured", "baseline+all", "size"], "baseline+all".__eq__))
 def test_groups_that_gains_chose_have_no_interval_nor_has_their_training(tmp_path, monkeypatch, by):
     """They are judged on the runs that chose them; there is one way to take one encoder."""
     monkeypatch.setattr(prediction, "RELABELLINGS", 1)

@@ -32,6 +32,7 @@ from support.data.explored import HOSTILE, study
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, made
 from support.paths import ROOT
 from support.schemas import SCHEMAS
+from support.tiers import cases
 
 #: tasks, seeds, layers and heads, models
 CASES = {
@@ -229,11 +230,11 @@ def drawn(name: str, case: str) -> Figure:
 FIGURES = dict(
     re.findall(r'\bFigure\(\s*"([\w/]+)",\s*"(.+?)"', (ROOT / "workflow/rules/figures.smk").read_text())
 )
-FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.thorough) for case in CASES]
+#: all figures with texts of every length
+DRAWN = cases(itertools.product(FIGURES, CASES), {(name, "long") for name in [*FIGURES][::4]}.__contains__)
 
 
-@pytest.mark.parametrize("case", FEW)
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(("name", "case"), DRAWN)
 def test_texts_neither_overlap_nor_leave_the_figure(name, case):
     assert_readable(drawn(name, case))
 

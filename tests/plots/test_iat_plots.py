@@ -20,9 +20,10 @@ from headspec.plots.iat import (
 from headspec.statistics.improvement import against, by_seed
 from support.data import iat
 from support.figures import labelled, outlines, words
+from support.tiers import cases
 
 
-@pytest.fixture(scope="module", params=iat.CASES)
+@pytest.fixture(scope="module", params=cases(iat.CASES, "small".__eq__))
 def case(request) -> tuple[list[str], Study]:
     tasks, seeds, section = iat.CASES[request.param]
     return tasks, iat.study(tasks, seeds, section)

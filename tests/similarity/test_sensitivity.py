@@ -13,6 +13,7 @@ from headspec.progress import Progress
 from headspec.similarity import measures
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support import tiny
+from support.tiers import cases
 from support.tiny import CPU, TYPES, encoder, examples
 from support.translators import translator
 
@@ -38,7 +39,10 @@ def gradients_one_by_one(net: MultiTask, task: str, texts) -> torch.Tensor:
     return torch.stack(gradients)
 
 
-@pytest.mark.parametrize("kind", [*TYPES, "bart"])
+QUICK = {"bert", "deberta-v2", "modernbert", "gpt2", "llama", "bart"}
+
+
+@pytest.mark.parametrize("kind", cases([*TYPES, "bart"], QUICK.__contains__))
 def test_fisher_and_gradient_of_every_architecture_are_those_of_single_examples(kind, caplog, model_folder):
     """By batches, except where a module's output is one for all examples.
 

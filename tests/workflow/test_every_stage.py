@@ -14,6 +14,8 @@ from headspec.pipeline import outputs
 from support.running.every_stage import AFFINITIES, SIMILARITIES, STUDY, TARGETS, TASKS
 from support.running.studies import Folder
 
+pytestmark = pytest.mark.slow
+
 #: tables that stay empty here, or are of stages that this study lacks
 LACKING = {"vocabulary", "listed", "head_lists", "areas", "shared_fragility"}
 
