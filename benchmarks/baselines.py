@@ -7,11 +7,12 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.workload import Workload
-from headspec.config.sections.training import Training, learning_rate
+from headspec.config.sections.training import Training
 from headspec.heads.masks import Mask
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.training.schedule import learning_rate
 
 BATCH = 32  # examples
 

@@ -12,7 +12,6 @@ from headspec.atlas.cumulative import rescored
 from headspec.atlas.relevance import relevances
 from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.config.sections.training import learning_rate
 from headspec.config.variants import RETRAININGS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
 from headspec.tasks.metrics import metric, score
@@ -21,7 +20,7 @@ from headspec.training import pruned_run, trainable
 from headspec.training.gated import Sets
 from headspec.training.iat import CHOICES, owned_heads
 from headspec.training.learnt_gates import learnt_gates
-from headspec.training.schedule import schedule
+from headspec.training.schedule import learning_rate, schedule
 
 
 def test_long_lists_are_cut_and_counted():

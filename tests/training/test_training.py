@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
-from headspec.config.sections.training import learning_rates
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
@@ -22,7 +21,7 @@ from headspec.models.multitask import MultiTask
 from headspec.training import loop
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
-from headspec.training.schedule import buckets, schedule
+from headspec.training.schedule import buckets, learning_rates, schedule
 from headspec.training.trainable import adapt
 from headspec.training.updates import clip
 from support.tiny import CPU, by_family, encoder, examples, pooling

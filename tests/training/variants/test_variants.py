@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.sections.training import DECAYS, learning_rate
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
 from headspec.models.attention.head_parameters import head_slices
@@ -17,6 +16,7 @@ from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import End, branch, owned_heads, retrain
 from headspec.training.loop import Trainer, trainer
+from headspec.training.schedule import DECAYS, learning_rate
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 
 RUN = "runs/bert/tone+topic/tuned/seed0"
 TARGET = f"results/tiny/{RUN}/training.parquet"
-SECTION = "workflow/headspec/config/sections/training.py"
+SECTION = "workflow/headspec/training/schedule.py"
 #: code that trains nothing
-without_training = within("headspec/config/sections/training.py", "learning_rate", "peak = 0.0")
+without_training = within("headspec/training/schedule.py", "learning_rate", "peak = 0.0")
 
 
 def put_back(study: Folder, finished: Folder) -> None:

@@ -12,7 +12,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.head_arrays import existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.statistics.dissociation.resampled import map_in_processes
+from headspec.processes import map_in_processes
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.sections.training import learning_rates
 from headspec.errors import ConfigError
 from headspec.head_arrays import existing
 from headspec.heads.masks import random_by_layer, random_heads
@@ -26,7 +25,7 @@ from headspec.registry import require
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
-from headspec.training.schedule import branch_point
+from headspec.training.schedule import branch_point, learning_rates
 
 if TYPE_CHECKING:
     from headspec.training.loop import Trainer

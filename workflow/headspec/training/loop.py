@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.config.sections.training import Training, learning_rates
+from headspec.config.sections.training import Training
 from headspec.errors import NumericalError
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device, diverged, divergence
@@ -23,7 +23,7 @@ from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.schedule import Step, branch_point, schedule
+from headspec.training.schedule import Step, branch_point, learning_rates, schedule
 from headspec.training.trainable import can_be_compact, compact_vocabulary
 from headspec.training.updates import UpdateRule, Updates, backward, random_state, set_random_state
 

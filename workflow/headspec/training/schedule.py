@@ -1,14 +1,15 @@
-"""Order of the batches of all tasks, and where runs branch off."""
+"""Order of the batches of all tasks, learning rates, and where runs branch off."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headspec.config.sections.training import learning_rates
-from headspec.registry import require
+from headspec.registry import Registry, require
 
 if TYPE_CHECKING:
     from headspec.models.batching import Examples
@@ -76,6 +77,28 @@ def schedule(
 def branch_point(steps: int, delta: float) -> int:
     """Return the first step (from 0) of the last fraction `delta` of `steps`."""
     return steps - round(delta * steps)
+
+
+#: `training.decay`: the rate of a step from the peak, the step (from 0) and the number of steps after warmup
+DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
+    "decay",
+    {
+        "linear": lambda peak, step, steps: peak * (steps - step) / steps,
+        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
+        "constant": lambda peak, step, steps: peak,
+    },
+)
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
+    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then a decay."""
+    decayed, rise = DECAYS[decay], round(warmup * steps)
+    return peak * (step + 1) / rise if step < rise else decayed(peak, step - rise, steps - rise)
+
+
+def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[float]:
+    """Return the rates of all `steps` (see `learning_rate`)."""
+    return [learning_rate(step, steps, peak, warmup, decay) for step in range(steps)]
 
 
 def rate_share(

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec.config.sections.iat import Transfer
-from headspec.config.sections.training import Training, learning_rate
+from headspec.config.sections.training import Training
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, diverged, divergence, require_finite
 from headspec.models.internals.activations import vectors
@@ -24,6 +24,7 @@ from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import chance, score
 from headspec.training.checkpoint import Checkpoint
+from headspec.training.schedule import learning_rate
 from headspec.training.trainable import can_be_compact, compact_vocabulary
 from headspec.training.updates import Updates, backward
 

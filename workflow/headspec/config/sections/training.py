@@ -1,13 +1,10 @@
-"""The section `training`, and the learning rates that it determines."""
+"""The section `training`."""
 
-import math
-from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, OneOf, Positive, Section
-from headspec.registry import Registry
+from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, Positive, Section
 
 Sampling = Literal["proportional", "sqrt", "annealed"]
 
@@ -29,17 +26,6 @@ class LoRATraining(Section):
     )
 
 
-#: `training.decay`: the rate of a step from the peak, the step (from 0) and the number of steps after warmup
-DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
-    "decay",
-    {
-        "linear": lambda peak, step, steps: peak * (steps - step) / steps,
-        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
-        "constant": lambda peak, step, steps: peak,
-    },
-)
-
-
 class Training(Section):
     """Fine-tuning."""
 
@@ -50,7 +36,7 @@ class Training(Section):
         None,
         description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",
     )
-    decay: Annotated[str, OneOf(DECAYS)] = Field(
+    decay: Literal["linear", "cosine", "constant"] = Field(
         "linear", description="how the learning rate decays from its peak: to 0, or not at all"
     )
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
@@ -66,14 +52,3 @@ class Training(Section):
     checkpoint_minutes: NotNegative = Field(5.0, description="minutes between checkpoints")
     frozen: FrozenTraining = FrozenTraining()
     lora: LoRATraining = LoRATraining()
-
-
-def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
-    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then a decay."""
-    decayed, rise = DECAYS[decay], round(warmup * steps)
-    return peak * (step + 1) / rise if step < rise else decayed(peak, step - rise, steps - rise)
-
-
-def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[float]:
-    """Return the rates of all `steps` (see `learning_rate`)."""
-    return [learning_rate(step, steps, peak, warmup, decay) for step in range(steps)]

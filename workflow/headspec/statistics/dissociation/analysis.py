@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.values import MEAN
+from headspec.processes import map_in_processes
 from headspec.seeds import derive
 from headspec.statistics.dissociation.matrices import resample_matrices
 from headspec.statistics.dissociation.parts import (
@@ -21,7 +22,6 @@ from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixtur
 from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
     combine,
-    map_in_processes,
 )
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.intervals import TESTED, corrected

@@ -12,11 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
+from headspec.processes import map_in_processes
 from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
 from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
     combine,
-    map_in_processes,
     resample_runs,
 )
 from headspec.statistics.intervals import corrected, tested

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from headspec.config.runs import Run
 from headspec.errors import DataError
@@ -169,18 +167,3 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
         unpruned_at_chance=np.any([one.unpruned_at_chance for one in seeds], axis=0),
         below_chance=np.all([one.below_chance for one in seeds], axis=0),
     )
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-def map_in_processes(
-    function: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Iterator[Result]:
-    """Apply `function` to each of `items` in several processes; results are in order."""
-    if processes == 1:
-        yield from map(function, items)
-        return
-    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
-        yield from pool.map(function, items)

@@ -6,7 +6,7 @@ import numpy  # noqa: F401  its library of linear algebra has threads
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from headspec.statistics.dissociation.resampled import map_in_processes
+from headspec.processes import map_in_processes
 
 
 def told(item: int) -> tuple[int, int, set[int]]:
