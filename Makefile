@@ -106,7 +106,7 @@ newest oldest: $(VENV)/.ready-test
 PYTHONS ?= python3.11 python3.12 python3.13
 
 release-check: $(VENV)/.ready-test
-	.ci/release-check $(PYTHONS)
+	DIST=$(DIST) .ci/release-check $(PYTHONS)
 
 plan: $(VENV)/.ready
 	@python -m headspec plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))

@@ -27,13 +27,16 @@ def test_there_is_one_version():
 
 
 def test_every_python_of_the_metadata_is_tried():
-    """By CI, with every tier of tests, and before a release."""
+    """By CI, with every tier, and before a release; the functions for notebooks also on the next one."""
     named = "\n".join(PROJECT["project"]["classifiers"])
     pythons = re.findall(r"^Programming Language :: Python :: (3\.\d+)$", named, re.MULTILINE)
-    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"].values()
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
     makefile = (ROOT / "Makefile").read_text()
     tiers = re.findall(r"^(test[\w-]*):", makefile, re.MULTILINE)
-    assert job["strategy"]["matrix"] == {"python": pythons, "part": ["preview", *tiers]}
+    assert jobs["check"]["strategy"]["matrix"] == {"python": pythons, "part": ["preview", *tiers]}
+    core = jobs["core"]["strategy"]["matrix"]
+    assert core["python"][:-1] == pythons and core["versions"] == ["newest"]
+    assert core["include"] == [{"python": pythons[0], "versions": "oldest"}]
     tried = re.search(r"^PYTHONS \?= (.+)", makefile, re.MULTILINE)[1].split()
     assert tried == [f"python{python}" for python in pythons]
     assert PROJECT["project"]["requires-python"] == f">={pythons[0]}"
