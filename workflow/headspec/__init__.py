@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.generated import Generated
+    from headspec.heads.any_model.harness import evaluate
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.any_model.knockouts import joint_knockouts
     from headspec.heads.behaviours import attention_maps, head_behaviours
@@ -32,6 +33,7 @@ PUBLIC = {
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
     "attention_maps": "heads.behaviours",
+    "evaluate": "heads.any_model.harness",
     "exclusive_heads": "heads.ranking",
     "head_behaviours": "heads.behaviours",
     "head_curve": "heads.any_model.curve",
@@ -56,6 +58,7 @@ __all__ = [
     "head_behaviours",
     "decompose",
     "dissociate",
+    "evaluate",
     "exclusive_heads",
     "head_curve",
     "head_importance",

@@ -1,0 +1,147 @@
+"""Tasks of lm-evaluation-harness without a set of heads, and without random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from headspec import head_arrays
+from headspec.errors import MissingError
+from headspec.heads.any_model import own
+from headspec.heads.masks import random_by_layer, random_heads
+from headspec.models.attention.probe_inputs import check_model
+from headspec.models.gates import HeadGates
+from headspec.seeds import derive
+
+NONE, CLOSED, RANDOM, SAME_LAYERS = "none", "closed", "random", "same_layers"
+
+
+class Found(NamedTuple):
+    """A metric of a task, its standard error (nan if the harness gives none), and whether more is better."""
+
+    value: float
+    error: float
+    higher: bool
+
+
+def evaluate(
+    lm: Any,
+    tasks: Sequence[str | dict[str, Any]],
+    heads: Any,
+    *,
+    draws: int = 5,
+    seed: int = 0,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Return metrics of lm-evaluation-harness with all heads, without some, and without random ones.
+
+    Parameters
+    ----------
+    lm : ``lm_eval.models.huggingface.HFLM`` of any model that `HeadGates` takes, also a smaller one of
+        `remove_heads`
+    tasks : as in ``lm_eval.simple_evaluate``: names, or configs of tasks
+    heads : the closed ones: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer, head)
+    draws : of as many random heads, and of random heads of the same layers
+    seed : of these
+    settings : more arguments of ``lm_eval.simple_evaluate``, such as ``limit`` and ``num_fewshot``
+
+    Returns
+    -------
+    table : a row for each task, metric and order
+
+        - task; metric, with its filter if it has one
+        - order: 'none', 'closed', 'random', or 'same_layers', random heads of the layers of those closed
+        - heads, their number
+        - value: of random heads the mean over draws
+        - se: the harness's standard error; of random heads over examples and draws; nan if it has none
+        - low, high: of random heads the smallest and the largest value of a draw
+        - p: of random heads the share of draws that are no better than the closed heads, with these among
+          them: at least 1 / (draws + 1)
+
+    Raises
+    ------
+    MissingError
+        lm-evaluation-harness is not installed.
+    ModelError
+        Heads are not found.
+    TypeError, ValueError
+        `lm` has no model of transformers, or `heads` are not those of the model.
+
+    Examples
+    --------
+    >>> lm = HFLM(pretrained=model, tokenizer=tokenizer)
+    >>> table = headspec.evaluate(lm, ["arc_easy"], headspec.top_heads(scores, 0.1), limit=500)
+    """
+    if find_spec("lm_eval") is None:
+        raise MissingError("evaluate: lm-evaluation-harness is missing; `pip install lm_eval` installs it")
+    harness: Any = import_module("lm_eval")
+    if not hasattr(lm, "model"):
+        raise TypeError(f"lm: got {type(lm).__name__}, expected lm_eval.models.huggingface.HFLM of a model")
+    check_model(lm.model)
+    if draws < 1:
+        raise ValueError(f"draws: got {draws}, expected at least 1")
+    gates = HeadGates(lm.model)
+    closed = head_arrays.mask(heads, gates.exists)
+    if not closed.any():
+        raise ValueError("heads: got none, expected some to close")
+    found: dict[str, list[dict[tuple[str, str], Found]]] = {}
+    sets = [*_sets(closed, gates.exists, draws, seed)]
+    for order, each in own.shown(sets, "sets of heads"):
+        with gates.closed(each):
+            results = harness.simple_evaluate(model=lm, tasks=[*tasks], log_samples=False, **settings)
+        found.setdefault(order, []).append(_metrics(results))
+    return _table(found, int(closed.sum()))
+
+
+def _sets(closed: Any, exists: Any, draws: int, seed: int) -> Iterator[tuple[str, Any]]:
+    """Yield the order and the closed heads, bool (layers, heads), of each evaluation."""
+    yield NONE, closed & False
+    yield CLOSED, closed
+    for draw in range(draws):
+        rngs = [np.random.default_rng(derive(seed, order, draw)) for order in (RANDOM, SAME_LAYERS)]
+        yield RANDOM, random_heads(exists, int(closed.sum()), rngs[0])
+        yield SAME_LAYERS, random_by_layer(closed, exists, rngs[1])
+
+
+def _metrics(results: dict[str, Any]) -> dict[tuple[str, str], Found]:
+    """Return the metrics of each task, (task, metric), from what the harness returns."""
+    found = {}
+    for task, values in results["results"].items():
+        better = results.get("higher_is_better", {}).get(task) or {}
+        for key, value in values.items():
+            name, _, used = key.partition(",")
+            if not used or name.endswith("_stderr") or not isinstance(value, (int, float)):
+                continue
+            error = values.get(f"{name}_stderr,{used}")
+            metric = name if used == "none" else key
+            error = float(error) if isinstance(error, (int, float)) else np.nan
+            found[task, metric] = Found(float(value), error, better.get(name) is not False)
+    return found
+
+
+def _table(found: dict[str, list[dict[tuple[str, str], Found]]], heads: int) -> pd.DataFrame:
+    rows = []
+    for task, metric in found[NONE][0]:
+        single = found[CLOSED][0][task, metric]
+        for order, every in found.items():
+            several = [each[task, metric] for each in every]
+            values = np.array([each.value for each in several])
+            error = np.sqrt(np.mean(np.square([each.error for each in several])))
+            row = {
+                "task": task, "metric": metric, "order": order, "heads": 0 if order == NONE else heads,
+                "value": values.mean(), "se": error,
+            }  # fmt: skip
+            if order in (RANDOM, SAME_LAYERS):
+                spread = values.var(ddof=1) / len(values) if len(values) > 1 else np.nan
+                worse = values <= single.value if single.higher else values >= single.value
+                row |= {
+                    "se": np.sqrt(error**2 + spread), "low": values.min(), "high": values.max(),
+                    "p": (1 + worse.sum()) / (1 + len(values)),
+                }  # fmt: skip
+            rows.append(row)
+    return pd.DataFrame(rows)
