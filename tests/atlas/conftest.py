@@ -6,7 +6,7 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.models import TRANSLATORS
-from support.single_texts import separated
+from support.reference.single_texts import separated
 from support.tiny import by_family
 from support.translators import translator
 

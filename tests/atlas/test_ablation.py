@@ -20,8 +20,8 @@ from headspec.errors import NumericalError
 from headspec.models.devices import Device
 from headspec.models.internals.resuming import ablating
 from headspec.per_example import labels_and_predictions
-from support.contexts import replaced
-from support.single_texts import alone, contexts, heads
+from support.reference.contexts import replaced
+from support.reference.single_texts import alone, contexts, heads
 from support.tiny import CPU, KINDS, examples, multitask
 
 CLASSES = {"a": ["x", "y", "z"], "r": None}

@@ -13,7 +13,7 @@ from headspec.tables import read, write
 from headspec.tasks.kinds.translation import head as decoding
 from support import tiny
 from support.models import TEXTS, TRANSLATORS
-from support.single_texts import alone, maps
+from support.reference.single_texts import alone, maps
 from support.tiny import CPU, HEADS, KINDS, LAYERS
 from support.translators import translator
 

@@ -10,7 +10,7 @@ from headspec.models.devices import Device
 from headspec.tables import read, write
 from support import tiny
 from support.models import TRANSLATORS
-from support.single_texts import SEPARATORS, alone, heads, maps, separated, tokens
+from support.reference.single_texts import SEPARATORS, alone, heads, maps, separated, tokens
 from support.tiers import cases
 from support.tiny import CPU, HEADS, LAYERS, QUICK, by_family, multitask
 

@@ -27,7 +27,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
 from headspec.models.multitask import MultiTask
-from support.contexts import without_columns
+from support.reference.contexts import without_columns
 from support.tiny import CPU, HEADS, LAYERS, by_family, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "r": None}

@@ -10,8 +10,8 @@ from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
 from headspec.heads.importance import gate_gradients
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support.contexts import seen
-from support.single_texts import alone
+from support.reference.contexts import seen
+from support.reference.single_texts import alone
 from support.tiny import CPU, LAYERS, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}

@@ -7,8 +7,8 @@ from headspec.atlas.ablation import resample_ablation
 from headspec.atlas.sample import sampled
 from headspec.heads.ablations import aligned
 from headspec.models.devices import Device
-from support.contexts import replaced
-from support.single_texts import alone, contexts, heads
+from support.reference.contexts import replaced
+from support.reference.single_texts import alone, contexts, heads
 
 SMALL = Device("cpu", None, tokens=40)  # several batches
 

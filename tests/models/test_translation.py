@@ -26,9 +26,9 @@ from headspec.models.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
 from headspec.tasks.kinds.translation import head as decoding
 from headspec.tasks.kinds.translation.encoding import ENCODING
-from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS
+from support.reference.contexts import zeroed
 from support.running.studies import CONFIG, changed, local_model
 from support.tiers import cases
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, families

@@ -23,7 +23,7 @@ from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, demonstrations
 from support import language
 from support.language import CLASSES
-from support.prompted import TASKS, WITHOUT, Made
+from support.reference.prompted import TASKS, WITHOUT, Made
 from support.tiers import cases
 from support.tiny import CPU, HEADS, LAYERS
 

@@ -13,8 +13,8 @@ import headspec
 from headspec.heads.any_model import curve_intervals
 from headspec.heads.any_model.halves import halves
 from headspec.seeds import derive
-from support import curve_rates
 from support.model_types import any_model
+from support.reference import curve_rates
 
 
 def batches(model, n: int, seed: int, size: int = 16) -> list[dict[str, torch.Tensor]]:

@@ -11,10 +11,10 @@ from transformers import AutoModelForMultipleChoice, AutoTokenizer
 import headspec
 from headspec.heads.importance import STEPS
 from headspec.models.architectures import caches
-from support.contexts import at_outputs, replaced, seen
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS
 from support.models import qwen
+from support.reference.contexts import at_outputs, replaced, seen
 from support.tiers import cases
 
 

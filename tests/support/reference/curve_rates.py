@@ -1,4 +1,4 @@
-"""How often intervals of curves of heads miss the truth: ``python -m support.curve_rates docs/notebook.md``.
+"""How often intervals of curves miss the truth: ``python -m support.reference.curve_rates docs/notebook.md``.
 
 Heads matter by margins, normal over examples, sets of heads and both: an example is right with a margin above
 0, and its loss is log(1 + exp(-2 * margin)), whose distribution is skewed. Unpruned models have margins that
@@ -17,7 +17,7 @@ from headspec.config.reference import between
 from headspec.heads.any_model.curve_intervals import of_difference, of_mean
 from headspec.heads.any_model.faithfulness import faithfulness
 
-BEGIN, END = "<!-- rates: written by python -m support.curve_rates -->", "<!-- end of rates -->"
+BEGIN, END = "<!-- rates: written by python -m support.reference.curve_rates -->", "<!-- end of rates -->"
 #: numbers of examples and of random sets, mean margins, and standard deviations over sets and over both
 EXAMPLES, DRAWS, MARGINS = (20, 60, 200), (5, 20), (0.0, 1.0, 2.0, 2.8)
 OF_SETS, OF_BOTH = (0.0, 0.3, 1.0), 0.5

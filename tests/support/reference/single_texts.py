@@ -11,7 +11,7 @@ from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.tasks.kinds.translation.head import begun
 from support import tiny
-from support.contexts import seen
+from support.reference.contexts import seen
 
 #: tokens that separate texts of `separated`
 SEPARATORS = {3, 4}
