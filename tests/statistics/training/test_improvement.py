@@ -74,11 +74,9 @@ def analysed(
     metrics: dict[str, list[str]] = METRICS,
     seed: int = 7,
 ) -> pd.DataFrame:
-    table = iat_scores(
-        ((r, evaluations[r]) for r in planned.iat_runs), planned.variants, metrics, {"iat": 0.25}
-    )
+    shares = {"iat": 0.25}
     return improvement(
-        table, planned.iat_runs, evaluations.__getitem__, planned.variants, metrics, resamples, 0.95, seed
+        planned.iat_runs, evaluations.__getitem__, planned.variants, metrics, shares, resamples, 0.95, seed
     )
 
 

@@ -14,10 +14,9 @@ from headspec.seeds import derive
 from headspec.statistics.comparison import (
     Key,
     Predicted,
-    differences,
+    comparison_rows,
     mean_over_tasks,
     predicted,
-    unlearnt,
     values_of,
 )
 from headspec.statistics.intervals import TESTED, corrected, over_seeds_and_examples
@@ -134,41 +133,29 @@ def _rows(
         by_method[key] = predicted((run.run, frames[run].merge(common)) for run in same)
         means = np.mean([heads[run] for run in same], axis=0).tolist()
         numbers[key] = Counts(*means)._asdict()
-    nothing = {key: unlearnt(by_task, metrics) for key, by_task in by_method.items()}
     for (method, fraction, penalty), by_task in by_method.items():
-        values = values_of(by_task, metrics)
-        intervals = _value_intervals(by_task, metrics, values, resamples, confidence, seed)
-        own = method, fraction, penalty
+        intervals = _value_intervals(by_task, metrics, resamples, confidence, seed)
+        own = {"way": method, "fraction": fraction, "penalty": penalty, **numbers[method, fraction, penalty]}
         others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
-        if paired := PAIRED.get(method):
-            others.append((paired, fraction, penalty))
-        compared: list[tuple[str | None, Kept, dict[Key, dict[str, object]]]] = [
-            (other[0], other, differences(by_task, by_method[other], metrics, resamples, confidence, seed))
-            for other in others
-            if other in by_method and other[0] != method
-        ]
-        for against, other, compared_values in compared or [(None, own, {})]:
-            for (task, metric), per_seed in values.items():
-                low, high, _ = intervals[task, metric]
-                yield {
-                    "way": method, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
-                    "against": against, **numbers[own], "n_seeds": len(per_seed),
-                    "value": per_seed.mean(), "value_low": float(low), "value_high": float(high),
-                    **compared_values.get((task, metric), {}),
-                    "unpruned_at_chance": nothing[own][task, metric] and nothing[other][task, metric],
-                }  # fmt: skip
+        others += [(PAIRED[method], fraction, penalty)] if method in PAIRED else []
+        compared: list[Kept | None] = [other for other in others if other in by_method and other[0] != method]
+        for other in compared or [None]:
+            base = by_method[other] if other else {}
+            for row in comparison_rows(by_task, base, metrics, resamples, confidence, seed):
+                low, high, _ = intervals[str(row["task"]), str(row["metric"])]
+                bounds = {"value_low": float(low), "value_high": float(high)}
+                yield own | row | bounds | {"against": other[0] if other else None}
 
 
 def _value_intervals(
     by_task: Mapping[str, Predicted],
     metrics: Mapping[str, Sequence[str]],
-    values: Mapping[Key, Floats],
     resamples: int,
     confidence: float,
     seed: int,
 ) -> dict[Key, tuple[Floats, Floats, str]]:
     """Interval of each metric's mean over seeds."""
-    samples = {}
+    values, samples = values_of(by_task, metrics), {}
     for task, predictions in by_task.items():
         rng = np.random.default_rng(derive(seed, "values", task))
         weights = bootstrap_counts(len(predictions.label), resamples, rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import (
     FEWEST,
     Components,
+    components,
     p_of_moments,
     tested,
 )
@@ -147,21 +148,36 @@ def unlearnt(predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequenc
     return marks | {(MEAN, MEAN): all(marks.values())}
 
 
-def differences(
-    predictions: Mapping[str, Predicted],
-    other: Mapping[str, Predicted],
+def comparison_rows(
+    here: Mapping[str, Predicted],
+    there: Mapping[str, Predicted],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
     confidence: float,
     seed: int,
-) -> dict[Key, dict[str, object]]:
-    """Return the difference of each metric from that of `other`, with its interval and both p-values."""
-    here, there = values_of(predictions, metrics), values_of(other, metrics)
-    return {
-        key: tested(here[key] - there[key], bootstrap, confidence, null)
-        for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items()
-        if key in here
-    }
+) -> Iterator[dict[str, object]]:
+    """Yield columns for each task and metric, and their mean, of one method compared with another.
+
+    They are task, metric, n_seeds, value (mean over seeds), between_seeds (standard deviation), and
+    unpruned_at_chance (no method has learnt the task). For tasks that `there` has, too, they are also the
+    columns of `intervals.tested` and, with three or more seeds, sd_seeds, sd_examples and sd_both
+    (`intervals.components`).
+    """
+    shared = {task: one for task, one in here.items() if task in there}
+    drawn = compare(shared, there, metrics, resamples, seed) if there else {}
+    values, base = values_of(here, metrics), values_of(there, metrics)
+    nothing, nor = unlearnt(here, metrics), unlearnt(there, metrics)
+    for key, value in values.items():
+        row: dict[str, object] = {"task": key[0], "metric": key[1], "n_seeds": len(value)}
+        row |= {"value": value.mean(), "between_seeds": value.std(ddof=1) if len(value) > 1 else None}
+        compared = key in drawn and (key[0] != MEAN or len(shared) == len(here))
+        if compared:
+            (bootstrap, null), difference = drawn[key], value - base[key]
+            row |= tested(difference, bootstrap, confidence, null)
+            if len(difference) >= FEWEST:
+                parts = components(difference, bootstrap)._asdict()
+                row |= {f"sd_{name}": float(part) for name, part in parts.items()}
+        yield row | {"unpruned_at_chance": nothing[key] and (not compared or nor[key])}
 
 
 #: maximum number of seeds, and multiple of examples, to consider

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,12 @@ from headspec.config.runs import REWARMED, Run, Variant
 from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
-from headspec.statistics.comparison import compare, predicted
+from headspec.statistics.comparison import comparison_rows, predicted
 from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.dissociation.resampled import ResampledDissociation, combine, resample_run
 from headspec.statistics.intervals import (
-    FEWEST,
     TESTED,
-    components,
     over_seeds_and_examples,
-    tested,
 )
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -54,8 +50,6 @@ Floats = NDArray[np.float64]
 
 #: the method of training a task alone
 SINGLE = "single"
-#: key columns of the table `improvement`, apart from the seed
-ROW = ["model", "mixture", "method", "task", "metric"]
 
 
 def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
@@ -107,50 +101,47 @@ def by_seed(
     """Values by seed of tasks and the leaderboard mean, and their differences from the compared method.
 
     The table is `iat`; the single-task runs of a mixture's tasks form its method `single`; `variants` start
-    with plain training. Columns are `ROW`, seed, value, against, difference, and nothing and other_nothing:
-    whether the models of any seed learnt nothing.
+    with plain training. Columns are model, mixture, method, task, metric, seed, value, against, difference.
     """
     frames = []
     for mixture, tasks in mixtures.items():
         alone = (table["method"] == SINGLE) & table["mixture"].isin(tasks)
         together = (table["method"] != SINGLE) & (table["mixture"] == mixture)
         frames.append(table[alone | together].assign(mixture=mixture))
-    frame = pd.concat(frames)[[*ROW, "seed", "value", "unpruned_at_chance"]]
-    marks = frame.pop("unpruned_at_chance").eq(True)
-    frame["nothing"] = marks.groupby([frame[name] for name in ROW]).transform("any")
     run = ["model", "mixture", "method", "seed"]
-    by_task = frame.groupby([*run, "task"]).agg({"value": "mean", "nothing": "all"})
-    means = by_task.groupby(run).agg({"value": "mean", "nothing": "all"}).reset_index()
+    frame = pd.concat(frames)[[*run, "task", "metric", "value"]]
+    means = frame.groupby([*run, "task"])["value"].mean().groupby(run).mean().reset_index()
     frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
-    others = frame.rename(columns={"method": "against", "value": "other", "nothing": "other_nothing"})
+    others = frame.rename(columns={"method": "against", "value": "other"})
     frame["against"] = frame["method"].map(against(variants))
     frame = frame.merge(others, how="left", on=["model", "mixture", "against", "seed", "task", "metric"])
     return frame.assign(difference=frame["value"] - frame["other"]).drop(columns="other")
 
 
 def improvement(
-    table: pd.DataFrame,
     runs: Sequence[Run],
     read: Callable[[Run], pd.DataFrame],
     variants: Sequence[Variant],
     metrics: Mapping[str, Sequence[str]],
+    shares: Mapping[str, float],
     resamples: int,
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `improvement`: every method in the table `iat` compared with another (see `against`).
+    """Return the table `improvement`: every method of the `runs` compared with another (see `against`).
 
     p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
     the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
     model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
     p_seeds_holm: corrected over the study, separately for means of variants of IAT and all other rows.
 
-    `variants` start with plain training. `read` returns the table `evaluation` of a run, for one model and
-    mixture at a time. Draws depend on `seed` and on the names of model, mixture, method and task.
+    `variants` start with plain training; `shares` has `rate_share` by method. `read` returns the table
+    `evaluation` of a run, for one model and mixture at a time. Draws depend on `seed` and on the names of
+    model, mixture, method and task.
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
     others = against(variants)
-    distributions: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
+    rows: list[dict[str, object]] = []
     for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
         by_method = {}
         for method in (variants[0].method, *others):
@@ -160,22 +151,14 @@ def improvement(
                 for run in runs
                 if run.model == model and run.method == method and run.mixture in names
             )
-        for method, other in others.items():
-            method_seed = derive(seed, "improvement", model, mixture, method)
-            comparison = compare(by_method[method], by_method[other], metrics, resamples, method_seed)
-            distributions |= {(model, mixture, method, *key): value for key, value in comparison.items()}
-    shares = table.groupby(["model", "mixture", "method"])["rate_share"].mean().to_dict()
-    rows: list[dict[str, Any]] = []
-    for key, seeds in by_seed(table, mixtures, variants).groupby(ROW):
-        row: dict[str, Any] = dict(zip(ROW, key, strict=True))
-        variant = variant_of(row["method"], variants)
-        row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
-        row |= {"n_seeds": len(seeds), "value": seeds["value"].mean(), "rate_share": shares.get(key[:3])}
-        row["unpruned_at_chance"] = bool(seeds[["nothing", "other_nothing"]].iloc[0].dropna().all())
-        if key in distributions:
-            row["against"] = others[row["method"]]
-            row |= _tested(seeds["difference"].to_numpy(), *distributions[key], confidence)
-        rows.append(row)
+        for method, predictions in by_method.items():
+            variant, other = variant_of(method, variants), others.get(method)
+            own: dict[str, object] = {"model": model, "mixture": mixture, "method": method, "against": other}
+            own |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
+            base = by_method[other] if other else {}
+            drawn = derive(seed, "improvement", model, mixture, method)
+            found = comparison_rows(predictions, base, metrics, resamples, confidence, drawn)
+            rows += [own | row | {"rate_share": shares.get(method)} for row in found]
     result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
@@ -183,15 +166,6 @@ def improvement(
     result["p_holm"] = groups["p_value"].transform(holm)
     result["p_seeds_holm"] = whole_study["p_seeds"].transform(holm)
     return result
-
-
-def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
-    """Columns of `improvement` on the mean of S `differences`, with samples and null from `compare`."""
-    row = tested(differences, samples, confidence, null)
-    if len(differences) >= FEWEST:
-        parts = components(differences, samples)._asdict()
-        row |= {f"sd_{name}": float(sd) for name, sd in parts.items()}
-    return row
 
 
 SPECIALIZATION = Schema(

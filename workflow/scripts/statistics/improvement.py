@@ -20,11 +20,11 @@ with stage(snakemake, "improvement over multi-task training"):
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output.scores, IAT, frame, footer)
     frame = improvement(
-        tables.read(snakemake.output.scores),
         runs,
         lambda run: tables.read(paths[run]),
         variants,
         params.metrics,
+        shares,
         **params.resampling,
         seed=params.seed,
     )

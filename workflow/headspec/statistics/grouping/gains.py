@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headspec.config.runs import Run
 from headspec.config.values import MEAN
 from headspec.seeds import derive
-from headspec.statistics.comparison import differences, predicted, unlearnt, values_of
+from headspec.statistics.comparison import comparison_rows, predicted
 from headspec.statistics.intervals import TESTED, corrected
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -58,20 +58,11 @@ def sharing(
     }
     rows: list[dict[str, object]] = []
     for (model, mixture, method), by_task in by_mixture.items():
-        row = {"model": model, "mixture": mixture, "method": method}
+        names = {"model": model, "mixture": mixture, "method": method}
         others = {task: alone[model, task] for task in by_task if (model, task) in alone}
-        compared = {task: by_task[task] for task in others}
-        tested, nothing, nor = {}, unlearnt(by_task, metrics), unlearnt(others, metrics)
-        if method != SINGLE and others:
-            drawn = derive(seed, "sharing", *row.values())
-            tested = differences(compared, others, metrics, resamples, confidence, drawn)
-        for (task, metric), values in values_of(by_task, metrics).items():
-            names = {"task": task, "metric": metric, "n_seeds": len(values), "value": values.mean(),
-                     "between_seeds": values.std(ddof=1) if len(values) > 1 else None}  # fmt: skip
-            whole = task != MEAN or len(others) == len(by_task)
-            change = tested.get((task, metric), {}) if whole else {}
-            mark = nothing[task, metric] and (not change or nor[task, metric])
-            rows.append(row | names | change | {"unpruned_at_chance": mark})
+        base, drawn = {} if method == SINGLE else others, derive(seed, "sharing", *names.values())
+        found = comparison_rows(by_task, base, metrics, resamples, confidence, drawn)
+        rows += [names | row for row in found]
     result = pd.DataFrame(rows, columns=list(SHARING.columns))
     return corrected(result, [result["model"], result["method"], result["task"] == MEAN])
 
