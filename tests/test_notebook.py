@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, BartForSequenceClassification, PreTraine
 import headspec
 from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
-from headspec.heads.behaviours import BEHAVIOURS
+from headspec.heads.behaviours.table import BEHAVIOURS
 from support import pages
 from support.data import matrices
 from support.model_types import any_model, every_type
@@ -401,7 +401,7 @@ def named(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     qwen(folder)
     size = len(AutoTokenizer.from_pretrained(folder))
-    any_model.model("pythia", vocab_size=size).save_pretrained(folder)
+    any_model.model("pythia", vocab_size=size, max_position_embeddings=256).save_pretrained(folder)
     return tmp_path
 
 

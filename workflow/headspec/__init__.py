@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from headspec.heads.any_model.harness import evaluate
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.any_model.knockouts import joint_knockouts
-    from headspec.heads.behaviours import attention_maps, head_behaviours
+    from headspec.heads.behaviours.maps import attention_maps
+    from headspec.heads.behaviours.table import head_behaviours
     from headspec.heads.ranking import exclusive_heads, ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
@@ -32,10 +33,10 @@ PUBLIC = {
     "HeadGates": "models.gates",
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
-    "attention_maps": "heads.behaviours",
+    "attention_maps": "heads.behaviours.maps",
     "evaluate": "heads.any_model.harness",
     "exclusive_heads": "heads.ranking",
-    "head_behaviours": "heads.behaviours",
+    "head_behaviours": "heads.behaviours.table",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",

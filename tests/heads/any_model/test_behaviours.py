@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headspec
 from headspec.errors import ModelError
-from headspec.heads import behaviours
+from headspec.heads.behaviours import random_tokens
 from support.model_types import any_model
 
 TOKENS = 12
@@ -48,7 +48,7 @@ def test_behaviours_are_mean_weights_of_their_tokens(kind):
     """By a loop over sequences, places and heads."""
     model = any_model.model(kind).eval()
     table = headspec.head_behaviours(model, start=1, sequences=3, tokens=TOKENS)
-    repeated, new = behaviours._sequences(model, None, 1, 3, TOKENS, 0)
+    repeated, new = random_tokens._sequences(model, None, 1, 3, TOKENS, 0)
     assert (repeated[:, 0] == 1).all() and (repeated[:, 1 : 1 + TOKENS] == repeated[:, 1 + TOKENS :]).all()
     assert all(len(set(row.tolist())) == 1 + 2 * TOKENS for row in new)
     maps = headspec.attention_maps(model, {"input_ids": repeated})

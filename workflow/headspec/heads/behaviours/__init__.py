@@ -1,0 +1,1 @@
+"""What heads do: attention maps, and behaviours beside controls."""

@@ -1,0 +1,33 @@
+"""What a measure of a behaviour is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.models.gates import HeadGates
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Floats = NDArray[np.float64]
+#: name: pairs of a text and what it stands for
+Tasks = Mapping[str, Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A model and settings of `head_behaviours`; `kept` is what behaviours share."""
+
+    gates: HeadGates
+    tokenizer: PreTrainedTokenizerBase | None
+    start: int | None
+    sequences: int
+    tokens: int
+    seed: int
+    tasks: Tasks
+    kept: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,136 @@
+"""Behaviours of the heads of a decoder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from headspec.errors import ModelError, listing, nearest
+from headspec.heads.any_model import own
+from headspec.heads.behaviours.function_vectors import function_vectors
+from headspec.heads.behaviours.probe import Floats, Probe, Tasks
+from headspec.heads.behaviours.random_tokens import RANDOM_TOKENS, attended
+from headspec.heads.behaviours.retrieval import retrieval
+from headspec.models.attention.probe_inputs import check_model
+from headspec.models.gates import HeadGates
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: fewest sequences, for their variance
+FEWEST = 2
+#: name: returns scores and controls of sequences, each (n, layers, heads)
+BEHAVIOURS: dict[str, Callable[[Probe], tuple[Floats, Floats]]] = {
+    **{name: functools.partial(attended, name) for name in RANDOM_TOKENS},
+    "retrieval": retrieval,
+    "function_vector": function_vectors,
+}
+
+
+@torch.inference_mode(False)
+def head_behaviours(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    behaviours: Sequence[str] = (*RANDOM_TOKENS,),
+    *,
+    start: int | None = None,
+    sequences: int = 8,
+    tokens: int = 48,
+    tasks: Tasks | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return what each head of a decoder does, beside a control.
+
+    By default, a sequence is the token that begins a text and `tokens` different random ones, twice (Olsson
+    et al. 2022). Scores are mean attention weights:
+
+    - ``previous_token``: of the token before; control: the mean over all other tokens
+    - ``duplicate_token``: from a token's second occurrence to its first
+    - ``induction``: from a token's second occurrence to the token after the first
+    - ``first_token``: of the first token of the sequence (attention sink); control as of ``previous_token``
+
+    The control of the second and third is the weight at the same places of sequences whose second half is of
+    other random tokens. Two more read texts:
+
+    - ``retrieval``: share of the tokens of a number, hidden in other sentences, that the model copies while
+      the head attends to them more than to any other token (Wu et al. 2024); control: the same, of another
+      number there
+    - ``function_vector``: rise of the probability of the answer in prompts whose examples have shuffled
+      answers, when the head's context vector at the last token is its mean over prompts with right ones (Todd
+      et al. 2024); control: with its mean over other prompts with shuffled ones
+
+    Parameters
+    ----------
+    model : a decoder of transformers that `HeadGates` takes
+    tokenizer : says which token begins a text, and which are special and not drawn; by default the config
+    behaviours : names of those above
+    start : id of the token that begins a text, for a tokenizer without one
+    sequences : their number, at least two; for ``function_vector``, prompts of each task
+    tokens : in each half, at least eight; for ``retrieval``, a quarter of those that hide numbers
+    tasks : for ``function_vector``, at least six pairs of each: ``{"opposites": [("hot", "cold"), ...]}``
+    confidence : of the intervals
+    seed : of the tokens
+
+    Returns
+    -------
+    table : a row for each head and behaviour
+
+        - layer, head, behaviour
+        - score, control: means over sequences
+        - se: standard error of their difference
+        - low, high: interval of the difference, by t, at this confidence for all heads together (Bonferroni)
+        - above: whether `low` is above 0; only such a head is of this kind
+
+    Raises
+    ------
+    ModelError
+        Heads are not found, or the model is no decoder.
+    ValueError
+        There is no token that begins a text, or sequences do not fit the model.
+
+    Examples
+    --------
+    >>> table = headspec.head_behaviours(model, tokenizer)
+    >>> table[(table["behaviour"] == "induction") & table["above"]].nlargest(5, "score")
+    """
+    check_model(model)
+    if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+        raise ModelError(f"behaviours: got a {model.config.model_type}, expected a decoder of tokens")
+    for name in behaviours:
+        if name not in BEHAVIOURS:
+            known = listing(BEHAVIOURS)
+            raise ValueError(f"behaviours: got '{name}', expected {known}.{nearest(name, BEHAVIOURS)}")
+    if sequences < FEWEST:
+        raise ValueError(f"sequences: got {sequences}, expected at least {FEWEST}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
+    with own.measuring(model), torch.no_grad():
+        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, tasks or {})
+        measured = {name: BEHAVIOURS[name](probe) for name in behaviours}
+    exists = probe.gates.exists
+    frames = [_table(name, *measured[name], exists, confidence) for name in behaviours]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _table(
+    name: str, scores: Floats, controls: Floats, exists: NDArray[np.bool_], confidence: float
+) -> pd.DataFrame:
+    """Return rows of heads, from scores and controls of sequences, (n, layers, heads)."""
+    n, heads = len(scores), int(exists.sum())
+    differences = (scores - controls)[:, exists]  # (n, heads)
+    se = differences.std(axis=0, ddof=1) / np.sqrt(n)
+    mean, reach = differences.mean(0), -stdtrit(n - 1, (1 - confidence) / 2 / heads) * se
+    layer, head = np.nonzero(exists)
+    return pd.DataFrame({
+        "layer": layer, "head": head, "behaviour": name,
+        "score": scores[:, exists].mean(0), "control": controls[:, exists].mean(0),
+        "se": se, "low": mean - reach, "high": mean + reach, "above": mean - reach > 0,
+    })  # fmt: skip
