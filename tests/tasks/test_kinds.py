@@ -15,8 +15,9 @@ from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts
+from headspec.tasks.kinds.texts.counts import counts
 from headspec.tasks.parts import load_part
-from headspec.tasks.registry import KINDS, counts
+from headspec.tasks.registry import KINDS
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}

@@ -32,7 +32,8 @@ from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.pipeline.layout import Layout
 from headspec.tasks import data
-from headspec.tasks.registry import counts, kind
+from headspec.tasks.kinds.texts.counts import counts
+from headspec.tasks.registry import kind
 
 TOKENS = {"single": 25, "pair": 50}  # assumed for a single text and a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted

@@ -13,7 +13,8 @@ from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.models.pretrained.from_pretrained import location
-from headspec.tasks import prompt_keys, prompts
+from headspec.tasks import prompt_keys
+from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
-    if prompts.prompting(task.type).continues and not causal:
+    if prompting(task.type).continues and not causal:
         raise ModelError(
             f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
             f"because {key} is of type {kind}, which fills masks and continues no texts"
@@ -153,7 +154,7 @@ def _prompts(
         classes = prepared.classes if isinstance(prepared.classes, list) else []
         wording = Wording.for_task(task, classes)
         try:
-            made = prompts.prompting(task.type)(loaded, wording, model.max_length, f"tasks.{name}")
+            made = prompting(task.type)(loaded, wording, model.max_length, f"tasks.{name}")
             yield from made.problems(model, key, task, prepared)
             if made.scored:
                 check_scoring(path, model, key, made.scored)

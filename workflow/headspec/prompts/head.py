@@ -70,7 +70,7 @@ def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence[Any]], dev
 
     Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtract the logarithms of these means
     from the biases of logits or log-likelihoods, so that such prompts prefer no class. Prompts are tuples of
-    the fields of `headspec.tasks.prompts.Prompt`.
+    the fields of `headspec.tasks.kinds.texts.prompting.Prompt`.
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])

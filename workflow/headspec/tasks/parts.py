@@ -8,8 +8,8 @@ A kind of task is a folder in `headspec.tasks.kinds` or a plugin, and its part `
 - `ENCODING`: from examples to tokens (`headspec.tasks.tokens`)
 - `HEAD`: losses and predictions (`headspec.tasks.task_heads`)
 - `METRICS` by name (`headspec.tasks.metrics`)
-- `COUNTS` of tokens for planning (`headspec.tasks.registry`)
-- `PROMPTS`: how language models are asked (`headspec.tasks.prompts`)
+- `COUNTS` of tokens for planning (`headspec.tasks.kinds.texts.counts`)
+- `PROMPTS`: how language models are asked (`headspec.tasks.kinds.texts.prompting`)
 - `TASK`: the annotation of words, of kinds on words (`headspec.tasks.kinds.words.units`)
 
 A folder may hold a family of kinds; a part of one of them begins with its name, such as `TAGS_HEAD`. A module
@@ -43,7 +43,7 @@ LOADED_BY = {
     "ENCODING": "tasks/tokens.py",
     "HEAD": "tasks/task_heads.py",
     "METRICS": "tasks/metrics.py",
-    "PROMPTS": "tasks/prompts.py",
+    "PROMPTS": "tasks/kinds/texts/prompting.py",
     "TASK": "tasks/kinds/words/units.py",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from headspec.registry import Registry
 from headspec.tasks.kind import Kind
@@ -10,7 +10,6 @@ from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
-    from headspec.tasks.kinds.texts.counts import Counts
 
 #: in the order of the reference
 NAMES = (
@@ -23,11 +22,6 @@ KINDS: Registry[Kind] = Registry("type of task", {name: load_part(name, "KIND") 
 def metric_names() -> list[str]:
     """Return the metrics of all kinds of tasks."""
     return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
-
-
-def counts(task: Task) -> Counts:
-    """Return the counts of a task's tokens for planning."""
-    return cast("Counts", load_part(task.type, "COUNTS"))
 
 
 def kind(task: Task) -> Kind:

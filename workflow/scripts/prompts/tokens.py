@@ -13,7 +13,7 @@ from headspec.models.tokenization import job_tokenizer, schema
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
-from headspec.tasks import prompts
+from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording, demonstrations
 
 snakemake: Snakemake
@@ -31,22 +31,22 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
     wording = Wording.for_task(task, classes).showing(shown, classes)
-    prompting = prompts.prompting(task.type)(tokenizer, wording, model.max_length, task_key)
-    answers = prompting.answers(classes)
-    content_free = prompting.content_free() if task.calibration else []
+    prompts = prompting(task.type)(tokenizer, wording, model.max_length, task_key)
+    answers = prompts.answers(classes)
+    content_free = prompts.content_free() if task.calibration else []
     if not answers:
         check_scoring(path, model, key, task_key)
     more = {
-        "classes": classes if answers else {"type": task.type, "labels": prompting.labels(classes)},
+        "classes": classes if answers else {"type": task.type, "labels": prompts.labels(classes)},
         "answers": answers,
         "content_free": content_free,
         "demonstrations": shown["example"].tolist(),
     }
     unseen = {"train": train.drop(index=shown.index), "validation": tables.read(snakemake.input.validation)}
     for split, texts in unseen.items():
-        frame, truncated = prompting.encode(texts, classes)
+        frame, truncated = prompts.encode(texts, classes)
         footer = tables.provenance(snakemake, truncated=truncated, **more)
-        tables.write(snakemake.output[split], schema(prompting.columns), frame, footer)
+        tables.write(snakemake.output[split], schema(prompts.columns), frame, footer)
         log.info(
             "%s: %d prompts of %d examples, %.1f tokens on average, %d truncated to %d",
             *(split, len(frame), task.shots, frame["input_ids"].str.len().mean()),

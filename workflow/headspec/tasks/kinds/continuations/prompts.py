@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from headspec.errors import ModelError, shown
 from headspec.models.tokenization import around, special_tokens
 from headspec.tasks.kinds.continuations.data import CLASSES, answers
+from headspec.tasks.kinds.texts.prompting import Prompt, Prompting
 from headspec.tasks.kinds.texts.prompts import Prompts
-from headspec.tasks.prompts import Prompt, Prompting
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 
 from headspec.models import tokenization
 from headspec.tasks.kinds.texts.wording import Wording, conversation
+from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -88,6 +89,11 @@ def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFra
     cut = {column: texts[column].map(beginning) for column in ("text_a", "text_b")}
     frame, _ = tokenization.encode(tokenizer, texts[["example"]].assign(**cut), most, None)
     return round(frame["input_ids"].str.len().mean())
+
+
+def counts(task: Task) -> Counts:
+    """Return `COUNTS` of a task's kind."""
+    return cast(Counts, load_part(task.type, "COUNTS"))
 
 
 COUNTS = Counts()

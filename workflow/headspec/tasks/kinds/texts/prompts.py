@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from headspec.errors import HeadspecError, ModelError, shown
 from headspec.models import tokenization
 from headspec.models.tokenization import around, following, special_tokens
+from headspec.tasks.kinds.texts.prompting import Prompt, Prompting
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, Wording, conversation
-from headspec.tasks.prompts import Prompt, Prompting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
