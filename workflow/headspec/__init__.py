@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from headspec.heads.any_model.generated import Generated
     from headspec.heads.any_model.harness import evaluate
     from headspec.heads.any_model.head_importance import head_importance
-    from headspec.heads.any_model.knockouts import joint_knockouts
     from headspec.heads.behaviours.maps import attention_maps
     from headspec.heads.behaviours.table import head_behaviours
+    from headspec.heads.knockouts.table import joint_knockouts
     from headspec.heads.ranking import exclusive_heads, ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
@@ -40,7 +40,7 @@ PUBLIC = {
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",
-    "joint_knockouts": "heads.any_model.knockouts",
+    "joint_knockouts": "heads.knockouts.table",
     "load": "models.export.keeping",
     "plot_curve": "plots.curves",
     "plot_dissociation": "plots.dissociation",

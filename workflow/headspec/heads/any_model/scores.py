@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
-from headspec.heads.any_model import joint, own
+from headspec.heads.any_model import own
 from headspec.heads.any_model.scored import Scored, of_others
 from headspec.heads.importance import (
     gate_derivatives,
@@ -22,6 +22,7 @@ from headspec.heads.importance import (
     patch_derivatives,
     token_derivatives,
 )
+from headspec.heads.knockouts import joint
 from headspec.models.attention.magnitudes import magnitudes
 from headspec.models.attention.past import room
 from headspec.models.gates import HeadGates

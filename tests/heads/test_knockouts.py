@@ -5,7 +5,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headspec
-from headspec.heads.any_model import joint
+from headspec.heads.knockouts import joint
 from support import language
 from support.model_types import any_model
 from support.models import TEXTS

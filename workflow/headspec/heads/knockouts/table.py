@@ -10,10 +10,11 @@ import pandas as pd
 import torch
 from scipy.special import ndtri
 
-from headspec.heads.any_model import joint, own
+from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.generated import Generated, Writing
 from headspec.heads.any_model.losses import Evaluation, Loss
+from headspec.heads.knockouts import joint
 from headspec.models.attention.probe_inputs import check_model
 from headspec.seeds import derive
 

@@ -1,0 +1,1 @@
+"""Effects of heads that are closed together."""
