@@ -1,5 +1,6 @@
 """Studies of files alone: types, columns and labels are found, and the study can be planned."""
 
+import json
 import re
 import subprocess
 import sys
@@ -122,6 +123,33 @@ def test_rows_without_header_and_without_label_are_read(folder, tmp_path):
     )
     write_study(["bare.csv"], "models/tiny-bert", tmp_path / "bare.yaml")
     assert "3 have no label" in (tmp_path / "bare.yaml").read_text()
+
+
+def test_answers_to_compare_are_asked_of_a_model_and_others_are_pointed_elsewhere(folder, tmp_path):
+    rows = [{"Text": f"one {i}", "right": " two", "wrong": " three"} for i in range(20)]
+    written(folder.path, {"asked.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+    keys = found.find("asked.jsonl").keys
+    assert (keys["type"], keys["prompt"], keys["text_a"]) == ("answer_pairs", "{text_a}", "Text")
+    free = [{"prompt": f"one {i}", "answer": f"two {i}"} for i in range(20)]
+    written(folder.path, {"free.jsonl": "".join(json.dumps(row) + "\n" for row in free)})
+    with pytest.raises(DataError, match=r"no task of a study.* headspec heads <model> free.jsonl"):
+        found.find("free.jsonl")
+
+
+@pytest.mark.parametrize(("labels", "missing"), [
+    (["a", "b", "-"], ["-"]), (["+", "-"], []), (["a", "b", "-1"], ["-1"]), (["-1", "0", "1"], []),
+    (["a", "?", "!"], []), (["a", "-"], []),
+])  # fmt: skip
+def test_signs_in_the_place_of_a_label_are_none(labels, missing, folder):
+    rows = [f"{good.text(Random(i))} {i},{labels[i % len(labels)]}" for i in range(30)]
+    written(folder.path, {"signs.csv": "\n".join(["text,label", *rows])})
+    assert found.find("signs.csv").keys.get("unlabelled", []) == missing
+
+
+def test_sentences_of_the_same_tags_are_tagged(folder):
+    rows = [f"{' '.join(good.WORDS[:3])} {i},A B A C" for i in range(20)]
+    written(folder.path, {"same.csv": "\n".join(["text,pos", *rows])})
+    assert found.find("same.csv").keys["type"] == "tags"
 
 
 def test_what_cannot_be_a_task_is_refused_by_file_and_column(folder, tmp_path):

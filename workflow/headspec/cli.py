@@ -101,7 +101,9 @@ def new(
 @app.command()
 def heads(
     model: Annotated[str, typer.Argument(help="Model with its task head: a folder, or a name on the hub.")],
-    data: Annotated[str, typer.Argument(help="Table of texts and labels, or of prompt and answer.")],
+    data: Annotated[
+        str, typer.Argument(help="Table of texts and labels, words and tags, or prompts and answers.")
+    ],
     out: Annotated[Path, typer.Option(help="Page to write; it must not exist.")] = Path("heads.html"),
 ) -> None:
     """Print the heads of one model that one table needs most, and write a page with curve and map."""

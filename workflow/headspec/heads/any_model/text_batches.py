@@ -50,7 +50,7 @@ def made(
     own = copy.deepcopy(tokenizer)
     tokenization.unify_settings(own, model.config)
     config = model.config.get_text_config()
-    most = min(positions(config.to_dict()) or UNLIMITED, own.model_max_length, UNLIMITED)
+    most = longest(model, own)
     pad = getattr(config, "pad_token_id", None)
     has_pad = pad is not None and pad >= 0
     if other == "labels":
@@ -72,6 +72,12 @@ def made(
         lengths = torch.tensor(list(map(len, columns["input_ids"][part])))
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
         yield {**batch, "attention_mask": mask.long()} | ({} if labels is None else {"labels": labels[part]})
+
+
+def longest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return how many tokens a model and its tokenizer take."""
+    config = model.config.get_text_config().to_dict()
+    return min(positions(config) or UNLIMITED, int(tokenizer.model_max_length), UNLIMITED)
 
 
 def _listed(name: str, values: Any) -> list[Any]:

@@ -28,8 +28,12 @@ SECOND_WORDS, SECOND_SHARE = 3, 0.25
 SAMPLE = 200
 #: values of three classes, one of which looks like a missing label
 SIGNS = ({"-1", "1"}, {"-1", "0", "1"})
-#: label of a row without one, in the benchmarks GLUE and SNLI
+#: label of a row without one, in GLUE's test sets; others have no letter or digit, such as - in SNLI
 NO_LABEL = "-1"
+#: type whose prompts are texts, followed by right and wrong answers
+ANSWERS = "answer_pairs"
+#: what a span says of its place
+SPAN = {"start", "end"}
 #: tag of a word that begins a span, or is in none (BIO)
 BEGINS, OUTSIDE = "B-", "O"
 
@@ -70,30 +74,44 @@ def find(given: str) -> Found:
     usual = None if label else _by_defaults([*map(str, table)])
     if usual:
         return Found(name, keys | usual)
+    if not label and prompts(table):
+        raise DataError(
+            f"{source}: holds prompts and answers, which are no task of a study; expected labels, or right "
+            f"and wrong answers. A model's heads for them: headspec heads <model> {source}"
+        )
     columns, others = _by_content(table, label, source)
     return Found(name, keys | columns, others)
 
 
 def _by_defaults(present: Sequence[str]) -> dict[str, Any] | None:
-    """Return the first type with default columns of its own that are all present."""
+    """Return the first type with default columns of its own that are all present, in any case."""
     for kind, about in KINDS.items():
         if not about.defaults:
             continue
         usual = {"text_a": "text", "label": "label", **about.defaults}
         if about.label_columns == 0:
             del usual["label"]
-        columns = [usual.get("text_a"), usual.get("text_b"), *_listed(usual.get("label", []))]
-        if all(matching(column, present) for column in columns if column):
-            return {"type": kind} | {key: _plain(value) for key, value in usual.items()}
+        own = {key: [column(name, present) for name in _listed(value)] for key, value in usual.items()}
+        if all(all(names) for names in own.values()):
+            keys = {key: names[0] if isinstance(usual[key], str) else names for key, names in own.items()}
+            return {"type": kind} | keys | ({"prompt": "{text_a}"} if kind == ANSWERS else {})
     return None
+
+
+def column(name: str, present: Sequence[str]) -> str | None:
+    """Return the column with a name, or the only one that differs just in case."""
+    alike = [each for each in present if each.strip().casefold() == name]
+    return matching(name, present) or (alike[0] if len(alike) == 1 else None)
+
+
+def prompts(table: pd.DataFrame) -> list[str]:
+    """Return the columns of prompts and answers of a table; none if it lacks one."""
+    names = [column(name, [*map(str, table)]) for name in ("prompt", "answer")]
+    return [name for name in names if name] if all(names) else []
 
 
 def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str) else list(value)
 
 
 def _by_content(table: pd.DataFrame, label: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -192,8 +210,12 @@ def _type(texts: pd.Series, column: pd.Series, chosen: bool) -> str | None:
     present = column.dropna()
     if len(present) and present.map(lambda cell: nested(cell) is not None).all():
         lists = [*present.map(_items)]
+        if any(isinstance(item, dict) and item.keys() >= SPAN for items in lists for item in items or ()):
+            return "spans"
         return _tags(lists) if _per_word(texts, lists) else "labels"
-    values = _values(column)
+    values, words = _values(column), _split(column)
+    if _per_word(texts, words):
+        return _tags(words)
     if len(values) < 2:
         return None
     numbers = pd.to_numeric(pd.Series(sorted(values)), errors="coerce")
@@ -202,8 +224,6 @@ def _type(texts: pd.Series, column: pd.Series, chosen: bool) -> str | None:
             return "regression"
         counted = len(values) == len(column) and not chosen  # such as numbers of rows
         return None if counted else "regression" if len(values) > odd.NUMBERS else "classification"
-    if _per_word(texts, words := _split(column)):
-        return _tags(words)
     if joints.composed(values):
         return "labels"
     return "classification" if chosen or len(values) <= len(column) / 2 else None
@@ -230,8 +250,11 @@ def _tags(lists: Sequence[list[Any] | None]) -> str:
 def _missing(column: pd.Series, type_: str) -> list[str]:
     """Return the values of a column that stand for no label."""
     found = [""] if (column.isna() | (column.astype(str).str.strip() == "")).any() else []
-    if type_ == "classification" and NO_LABEL in (values := _values(column)) and values not in SIGNS:
-        found.append(NO_LABEL)
+    if type_ == "classification":
+        values = _values(column)
+        found += [NO_LABEL] * (NO_LABEL in values and values not in SIGNS)
+        blank = {value for value in values if not any(map(str.isalnum, value))}
+        found += blank if len(blank) == 1 and len(values) > 2 else []
     return found
 
 

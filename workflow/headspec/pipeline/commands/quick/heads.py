@@ -11,52 +11,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.config.values import as_text
-from headspec.data.sources.columns import matching
-from headspec.errors import ConfigError, DataError, HeadspecError, listing
+from headspec.errors import ConfigError, DataError, HeadspecError, ModelError
 from headspec.heads.any_model.curve import head_curve
 from headspec.heads.any_model.head_importance import head_importance
-from headspec.heads.ranking import ranked_heads, top_heads
+from headspec.heads.ranking import prune_count, ranked_heads, top_heads
 from headspec.models.export.keeping import load
-from headspec.pipeline.commands.quick import found, stored
+from headspec.pipeline.commands.quick import examples
 from headspec.plots.curves import plot_curve
 from headspec.plots.drawing.heat_maps import heat_map
 
-#: most examples, evenly spaced in the table
-MOST = 400
+#: of heads that are closed, where these are one or more
+FRACTIONS = (0.1, 0.2, 0.3, 0.5)
 #: heads that are printed, and the share of them that the map outlines
 PRINTED, OUTLINED = 10, 0.1
-#: types of tasks with a label for each text
-TYPES = ("classification", "regression")
-
-
-def examples(data: str) -> dict[str, Any]:
-    """Return prompts and answers, or texts (or pairs of them) and labels, of a table."""
-    keys: dict[str, Any] = {}
-    held = stored.training_files(data) if Path(data).exists() else None
-    table = stored.columns(held, data, stored.dialect(held, data)) if held else pd.DataFrame()
-    asked = [matching(name, [*map(str, table)]) for name in ("prompt", "answer")]
-    if not all(asked):
-        keys = found.find(data).keys
-        reading: dict[str, Any] = {key: keys[key] for key in ("delimiter", "columns") if key in keys}
-        held = stored.training_files(keys["source"])
-        if held.layout != "tables" or keys["type"] not in TYPES:
-            raise DataError(
-                f"{data}: holds a task of type {keys['type']} in {held.name}, expected a table of texts and "
-                "labels, or with the columns prompt and answer"
-            )
-        table = stored.columns(held, keys["source"], reading)
-    names = [str(name) for name in asked if name] if all(asked) else [keys["text_a"], keys["label"]]
-    full = table[(table[names].notna() & (table[names].astype(str) != "")).all(axis=1)]
-    full = full.iloc[np.linspace(0, len(full) - 1, min(MOST, len(full))).astype(int)]
-    first, second = (full[name].tolist() for name in names)
-    if all(asked):
-        return {
-            "prompts": first,
-            "answers": [answer if isinstance(answer, str) else as_text(answer) for answer in second],
-        }
-    texts = list(zip(first, full[keys["text_b"]], strict=True)) if "text_b" in keys else first
-    return {"texts": texts, "labels": second}
 
 
 def write_page(model: str, data: str, out: Path) -> str:
@@ -68,36 +35,38 @@ def write_page(model: str, data: str, out: Path) -> str:
 
     if out.exists():
         raise ConfigError(f"{out}: already exists; expected another name, by --out")
-    given = examples(data)
+    given = examples.read(data)
     try:
-        tokenizer, with_head = AutoTokenizer.from_pretrained(model), load(model)
-        if "labels" in given:
-            known = with_head.config.label2id or {}
-            given["labels"] = [label if label in known else _number(label) for label in given["labels"]]
-        metric = "accuracy" if "labels" in given and with_head.config.num_labels > 1 else None
-        scores = head_importance(with_head, tokenizer=tokenizer, **given)
-        curve = head_curve(with_head, tokenizer=tokenizer, metric=metric, **given)
-    except (OSError, ValueError) as error:  # of transformers and of the functions
+        with_head = load(model)
+        more = {"add_prefix_space": True} if given.what == examples.WORDS else {}
+        arguments = examples.arguments(given, with_head, AutoTokenizer.from_pretrained(model, **more))
+        scores = head_importance(with_head, **arguments)
+        n_heads = int(np.isfinite(scores).sum())
+        fractions = [each for each in FRACTIONS if prune_count(each, n_heads)]
+        curve = head_curve(with_head, metric=_metric(given, with_head), fractions=fractions, **arguments)
+        if given.what == examples.WORDS:
+            curve.attrs["metric"] = "right words"
+    except (OSError, ValueError, DataError, ModelError) as error:  # also of transformers and of the functions
         raise HeadspecError(f"{model} on {data}: {error}") from None
     ranked = ranked_heads(scores)
-    n = len(next(iter(given.values())))
-    what = f"{n} examples: {listing(given)}"
+    what = f"{given.n} examples: {given.what}"
     with out.open("x", encoding="utf-8") as file:
         file.write(_page(f"Heads of {model} on {data}", what, ranked, curve, scores))
-    first = ranked.head(PRINTED).to_string(index=False, float_format="{:.4f}".format)
+    first = ranked.head(PRINTED).to_string(index=False, float_format="{:.3g}".format)
     return f"{what}\n\n{first}\n\n{out}: all heads, curve and map"
 
 
-def _number(label: Any) -> Any:
-    """Return a label that is written as a number as one."""
-    number = pd.to_numeric(label, errors="coerce")
-    return label if pd.isna(number) else float(number) if number % 1 else int(number)
+def _metric(given: examples.Examples, model: Any) -> Any:
+    """Return the metric of the curve; None for the loss."""
+    if given.what == examples.WORDS:
+        return examples.right_words
+    return "accuracy" if given.type == "classification" and model.config.num_labels > 1 else None
 
 
 def _page(title: str, what: str, ranked: pd.DataFrame, curve: pd.DataFrame, scores: Any) -> str:
     pictures = [_svg(lambda axes: plot_curve(curve, axes))]
     pictures.append(_svg(lambda axes: heat_map(scores, top_heads(scores, OUTLINED), axes, "importance")))
-    table = ranked.to_html(index=False, float_format="{:.4f}".format, border=0)
+    table = ranked.to_html(index=False, float_format="{:.3g}".format, border=0)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"

@@ -38,6 +38,7 @@ SHORT = {
 SEEDS = [0, 1, 2]
 #: methods of a new study: a model that learns, and its control
 METHODS = ("tuned", "frozen")
+TRAINED = "tuned: all weights learn; frozen, the control: only classifiers"
 #: makes sections that fit a time: takes a config, and returns the sections and a line on them
 Fit = Callable[[dict[str, Any]], tuple[dict[str, Any], str]]
 
@@ -129,7 +130,7 @@ def _text(
     lines = [f"# Written by headspec {__version__}. The files hold what the comments say."]
     for key, value in config.items():
         if key != "tasks":
-            lines += _comment(_about(key, fitted), "")
+            lines += _comment(_about(key, value, fitted), "")
             lines.append(_flow(key, value))
             continue
         lines.append("tasks:")
@@ -149,10 +150,11 @@ def _text(
     return "\n".join([*lines, *(line for each in rest for line in _comment(each, "")), ""])
 
 
-def _about(key: str, fitted: str) -> str:
+def _about(key: str, value: Any, fitted: str) -> str:
+    asked = "prompted: nothing is trained"
     return {
         "seeds": "three are the fewest whose intervals speak for other seeds",
-        "methods": "tuned: all weights learn; frozen, the control: only classifiers",
+        "methods": asked if value == ["prompted"] else TRAINED,
         "training": fitted,
     }.get(key, "")
 
