@@ -218,7 +218,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      FIGURES, ""),
     ("the script of figures", at_import("scripts/plots/figure.py"), FIGURES, ""),
     ("dissociation's module", at_import(SCORES),
-     STATISTICS | all_of("figure_matrix") | {"reliability": 1, "figure_reliability": 1}, ""),
+     STATISTICS | all_of("figure_matrix"), ""),
     ("the features' module", at_import(f"{INTERNALS}/activations.py"), ONE_METHOD | FEATURES, "frozen"),
     ("training's module", at_import("headspec/training/loop.py"), FROM_TRAINING, ""),
     ("the module that all stages use", at_import("headspec/tables.py"), EVERYTHING, ""),
