@@ -40,6 +40,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"methods": "tuned"}, ": got 'tuned', expected non-empty list...Did you mean [tuned]?"),
     ({"pruning.fractions": [0.1, 1.5]}, ".1: got 1.5, expected number > 0 and <= 1."),
     ({"pruning.fractions": [0.1, 0.3, 0.1]}, ": 0.1 is listed twice, expected each entry once."),
+    ({"pruning.ablation": "means"}, ": got 'means', expected zero, mean or resample...mean 'mean'?"),
     ({"pruning.bottom": "top"}, ": got 'top', expected true or false."),
     ({"pruning": {"draw_examples": 9, "draw_width": 0.1}},
      ": draw_examples and draw_width are both given, expected one of them."),

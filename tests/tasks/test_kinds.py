@@ -62,9 +62,16 @@ def refused(name: str, **more: object) -> str:
 
 #: parts of a study that are no methods: how it has them, and what is said where a kind refuses them
 REFUSED = {
-    "transfer": ({"tasks": ["a"]}, "transfer.tasks.0: got 'a', a"),
-    "iat": ({"mixtures": ["a+c"]}, "iat.mixtures.0: got 'a+c', expected no mixture with a"),
-    "similarity": ({"measures": ["top-heads"]}, "similarity.measures: got top-heads, expected none with a"),
+    "transfer": ({"transfer": {"tasks": ["a"]}}, "transfer.tasks.0: got 'a', a"),
+    "iat": ({"iat": {"mixtures": ["a+c"]}}, "iat.mixtures.0: got 'a+c', expected no mixture with a"),
+    "similarity": (
+        {"similarity": {"measures": ["top-heads"]}},
+        "similarity.measures: got top-heads, expected none with a",
+    ),
+    "resample": (
+        {"pruning": {"ablation": "resample"}},
+        "pruning.ablation: got 'resample', which does not take a",
+    ),
 }
 
 
@@ -73,8 +80,8 @@ REFUSED = {
 )
 def test_what_a_kind_refuses_is_refused(name, part):
     if part in REFUSED:
-        section, said = REFUSED[part]
-        message = refused(name, **{part: section})
+        sections, said = REFUSED[part]
+        message = refused(name, **sections)
     else:
         said = f"methods.0: got '{part}', which does not take a"
         message = refused(name, methods=[part])

@@ -25,7 +25,7 @@ STUDY: dict[str, Any] = SMALL | {
     "mixtures": {"pairs": ["tone", "topic"]},
     "methods": ["tuned", "iat", "atlas"],
     "training": CONFIG["training"] | {"epochs": 1},
-    "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
+    "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2, "ablation": "resample"},
     "similarity": {"measures": []},
     "iat": {"mixtures": ["tone+topic"], "alpha": 0.3, "controls": []},
     "atlas": {"treebank": {"source": "texts/trees.conllu"}, "examples": 40, "fractions": [0.5], "draws": 2,

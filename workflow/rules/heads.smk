@@ -83,6 +83,7 @@ rule prune:
             "heads",
             "draws",
             "draw_examples",
+            "ablation",
             "bottom",
             "probabilities",
         ),
@@ -115,6 +116,7 @@ rule listed:
         tasks=job(settings.tasks),
         lists=job(settings.head_lists),
         draws=STUDY.list_draws,
+        ablation=STUDY.pruning.ablation,
         precision=STUDY.precision,
         code=code("heads/listed.py"),
     message:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,8 @@ import torch
 
 from headspec.atlas.sample import measure_folds
 from headspec.head_arrays import existing, spread
-from headspec.heads.ablations import HalfMeans, aligned, each_replaced
+from headspec.heads.ablations import each_replaced
+from headspec.heads.closing import half_means, of_others
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, require_finite
 from headspec.models.internals.resuming import Replacing, Resuming, ablating
@@ -75,7 +75,7 @@ def ablate(
     with ablating(model, task) as passes, device.cast():
         means = None
         if MEAN_ABLATION in measures:
-            means = _half_means(model, examples, rows, half, passes, device)
+            means = half_means(model, examples, rows, half, passes, device)
 
         def batch_values(batch: Batch) -> torch.Tensor:
             instead = dict.fromkeys(measures)
@@ -128,21 +128,6 @@ def _batch_results(
     return torch.stack(results, dim=1)
 
 
-def _half_means(
-    model: MultiTask,
-    examples: Examples,
-    rows: np.ndarray,
-    half: np.ndarray,
-    passes: Resuming | Replacing,
-    device: Device,
-) -> HalfMeans:
-    """Return the means of each half over attending tokens; `half` (examples,) is 0 or 1."""
-    means = HalfMeans()
-    for batch, _ in examples.in_batches(lambda b: passes.record(partial(model.read, b)), rows, device):
-        means.add(passes.contexts, dict(enumerate(model.attending(batch))), half[batch.rows])
-    return means
-
-
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
     """Return, in the schema `HEAD_FOLDS`, the mean increase of the loss by fold and its mean size."""
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
@@ -167,9 +152,8 @@ def resample_ablation(
     """Return the rise of the loss when a head's vectors come from another example, (n, layers, heads).
 
     Unlike zeros and means, these are context vectors that the head actually produces (Chan et al. 2022). The
-    other example is half of `rows` further on, in their random order. Its tokens are aligned from the end if
-    the last one is the text's vector, else from the beginning, and repeat where its text is shorter. Raises
-    ModelError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
+    other example is half of `rows` further on, in their random order (`headspec.heads.closing.of_others`).
+    Raises ModelError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
     """
     model.to(device.name).eval()
     other = np.zeros(len(examples), dtype=int)
@@ -177,16 +161,10 @@ def resample_ablation(
 
     def batch_values(batch: Batch) -> torch.Tensor:
         donors = examples.batch(other[batch.rows], device.name)
-        passes.record(partial(model.read, donors))
-        contexts, at_end = passes.contexts, model.pooling == "last"
-        layers = zip(model.attending(batch), model.attending(donors), strict=True)
-        places = [aligned(own, others, at_end) for own, others in layers]  # (batch, tokens)
+        instead = of_others(model, batch, donors, passes)
 
         def run() -> torch.Tensor:
             return model.losses(task, model.pool(batch), batch.labels)
-
-        def instead(layer: int) -> torch.Tensor:
-            return contexts[layer].take_along_dim(places[layer][..., None, None], 1)  # as contexts
 
         losses = [passes.record(run), *each_replaced(passes, run, model.gates.exists, instead)]
         return torch.stack(losses[1:], dim=1) - losses[0][:, None]  # (batch, heads)

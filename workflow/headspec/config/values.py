@@ -27,6 +27,8 @@ NONE, RANDOM, LISTED, SHARED = "none", "random", "listed", "shared"
 IMPORTANCE, IMPORTANCE_ALL, RESCORED = "importance", "importance_all", "rescored"
 #: which heads of a ranking are pruned first: those with the largest values, or with the smallest
 TOP, BOTTOM = "top", "bottom"
+#: what takes the place of closed heads besides the `MEAN` of others: nothing, or another example's vectors
+ZERO, RESAMPLE = "zero", "resample"
 #: predictors of gains besides measures of similarity: numbers of examples, all measures, and task effects
 SIZE, ALL, BASELINE = "size", "all", "baseline"
 #: the pruning method that closes no head

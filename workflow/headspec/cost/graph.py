@@ -15,6 +15,7 @@ import pandas as pd
 
 from headspec.config.methods import prompts
 from headspec.config.study import Study
+from headspec.config.values import ZERO
 from headspec.cost import workload
 from headspec.cost.passes import PASSES, STAGES, Load, StageJob
 from headspec.cost.workload import Extent
@@ -86,7 +87,8 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[
     prompted = prompts([wildcards.get("method", "")])
     for load in STAGES[stage].loads(job):
         evaluated = load.purpose == "prune"
-        once = evaluated and STAGES[stage].under_masks
+        replaced = stage in ("prune", "listed") and extent.study.pruning.ablation != ZERO
+        once = evaluated and STAGES[stage].under_masks and not replaced
         example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
         yield load, PASSES[load.purpose] * load.examples * example
 

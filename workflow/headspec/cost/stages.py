@@ -10,6 +10,7 @@ import numpy as np
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
 from headspec.config.runs import PRETRAINED
+from headspec.config.values import ZERO
 from headspec.config.variants import RETRAININGS
 from headspec.cost.passes import STAGES, TRAINING, VALIDATION, Load, Stage, StageJob, stage
 from headspec.errors import HeadspecError, listing
@@ -36,7 +37,8 @@ def prune(job: StageJob) -> Iterator[Load]:
     for task in job.tasks:
         n = job.n_validation[task]
         drawn = min(pruning.draw_examples or n, n)
-        yield Load("prune", task, (len(planned) - draws) * n + draws * drawn)
+        others = n * (pruning.ablation != ZERO)  # whose vectors replace those of pruned heads
+        yield Load("prune", task, (len(planned) - draws) * n + draws * drawn + others)
 
 
 @stage(
@@ -45,7 +47,8 @@ def prune(job: StageJob) -> Iterator[Load]:
 )  # fmt: skip
 def listed(job: StageJob) -> list[Load]:
     lists = job.study.models[job.wildcards["model"]].heads
-    return job.validated(len(lists) * (3 + job.study.list_draws))
+    others = job.study.pruning.ablation != ZERO
+    return job.validated(len(lists) * (3 + job.study.list_draws) + others)
 
 
 @stage({"prune": TRAINING}, copies=3, hours=4, vectors="task", keeps="vectors")

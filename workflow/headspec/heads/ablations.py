@@ -1,23 +1,50 @@
-"""Ablation of one head at a time, and the context vectors that replace those of the head."""
+"""Ablation of heads, and the context vectors that replace theirs."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from headspec.config import values
+from headspec.models.gates import HeadGates
 from headspec.models.internals.resuming import Replacing, Resuming, Run
+
+ABLATIONS = values.ZERO, values.MEAN, values.RESAMPLE
+#: maps a row to replacement context vectors, (batch, tokens or 1, heads, size)
+Instead = Callable[[int], torch.Tensor]
+#: returns a block in which heads, bool (layers, heads), are closed
+Close = Callable[[NDArray[np.bool_]], AbstractContextManager[Any]]
+
+
+def closed_by(gates: HeadGates, instead: Instead, heads: NDArray[np.bool_]) -> AbstractContextManager[None]:
+    """Return a block in which vectors `instead` replace those of `heads`, bool (layers, heads).
+
+    Where beams repeat each example of a batch, they repeat its vectors.
+    """
+
+    def edit(row: int, context: torch.Tensor) -> torch.Tensor:
+        closed = torch.from_numpy(heads[row, : context.shape[2]]).to(context.device)
+        if not closed.any():
+            return context
+        vectors = instead(row).to(context)
+        vectors = vectors.repeat_interleave(len(context) // len(vectors), 0)
+        return torch.where(closed[:, None], vectors, context)
+
+    return gates.edited(edit)
 
 
 def each_replaced(
     passes: Resuming | Replacing,
     run: Run,
     exists: np.ndarray,
-    instead: Callable[[int], torch.Tensor] | None = None,
+    instead: Instead | None = None,
 ) -> Iterator[torch.Tensor]:
     """Yield the result of `run` without each head of `exists`, bool (layers, heads), in order.
 
-    `instead` maps a row to replacement context vectors, (batch, tokens or 1, heads, size); without it, heads
-    are closed. `passes` must have recorded `run`.
+    Without `instead`, heads are closed. `passes` must have recorded `run`.
     """
     for row in np.flatnonzero(exists.any(axis=1)).tolist():
         vectors = None if instead is None else instead(row)

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.config.values import ZERO
+from headspec.heads.closing import Closing, closing
 from headspec.heads.masks import Mask, draw_rows
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, require_finite
@@ -79,6 +81,7 @@ def evaluated(
     draw_examples: int | None = None,
     seed: int = 0,
     probabilities: bool = False,
+    ablation: str = ZERO,
 ) -> dict[str, MaskedPredictions]:
     """Evaluate every task under every mask.
 
@@ -90,6 +93,7 @@ def evaluated(
     draw_examples : examples per task on which a random mask is evaluated (`masks.draw_rows`); None for all
     seed : seed of the run, which determines these examples
     probabilities : whether to record class probabilities under the masks of the table `predictions`
+    ablation : what takes the place of closed heads, one of `headspec.heads.ablations.ABLATIONS`
     """
     model.to(device.name).eval()
     answers: dict[str, MaskedPredictions] = {}  # by task, of all masks and examples
@@ -105,10 +109,15 @@ def evaluated(
         work += [(task, np.array(rows), indices) for rows, indices in groups.items()]
     progress = Progress(sum(len(rows) * len(indices) for _, rows, indices in work), "masked examples")
     with device.cast():  # one context, so that weights are cast once
+        closings = {
+            name: closing(model, name, of_task, ablation, device) for name, of_task in examples.items()
+        }
         for task, rows, indices in work:
             selected = [masks[i] for i in indices]
             wanted = {i for i, mask in enumerate(selected) if probabilities and in_predictions(mask)}
-            predicted = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
+            predicted = under_masks(
+                model, task, examples[task], rows, selected, device, progress, wanted, closings[task]
+            )
             shape, places = (len(masks), len(examples[task])), np.ix_(np.array(indices), rows)
             if task not in answers:  # masks without draws, including those of `predictions`, on all rows
                 values = np.ma.masked_all((*shape, *predicted.values.shape[2:]), dtype=np.float64)
@@ -131,24 +140,24 @@ def under_masks(
     device: Device,
     progress: Progress | None = None,
     wanted: Collection[int] = (),
+    closing: Closing | None = None,
 ) -> MaskedPredictions:
     """Predict `rows` under each of `masks`; a batch is padded once for all masks.
 
-    Decoders that support it read the shared prefix of a task's prompts once per batch and mask. The model
-    must be on the device and in evaluation mode, and the caller enters autocast. Raises NumericalError if a
-    prediction is not finite. Class probabilities are returned for the masks in `wanted`.
+    Heads are closed by gates, or by `closing`. With gates, decoders that support it read the shared prefix of
+    a task's prompts once per batch and mask. The model must be on the device and in evaluation mode, and the
+    caller enters autocast. Raises NumericalError if a prediction is not finite. Class probabilities are
+    returned for the masks in `wanted`.
     """
-    closed = np.stack([mask.closed for mask in masks])  # (masks, layers, heads)
-    gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
-
     texts = np.full((len(masks), len(examples)), None, dtype=object)
     value_shape: list[int] = []
 
     def batch_values(batch: Batch) -> torch.Tensor:
         by_gates, probabilities = [], []
-        for i, values in enumerate(gates):
-            model.gates.values = values
-            answers = model.predict(task, model.pool(batch), batch.labels)
+        close = closing(batch) if closing else model.gates.closed
+        for i, mask in enumerate(masks):
+            with close(mask.closed):
+                answers = model.predict(task, model.pool(batch), batch.labels)
             by_gates.append(answers.values.reshape(len(batch.rows), -1))
             if i in wanted and answers.probabilities is not None:
                 probabilities.append(answers.probabilities)
@@ -157,10 +166,10 @@ def under_masks(
         value_shape[:] = answers.values.shape[1:]
         return torch.cat([*by_gates, *probabilities], dim=1)  # (batch, masks * values + wanted * classes)
 
-    prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
+    prefix = examples.prefix if examples.prefix and model.shares_prefix and not closing else 0
     held = device.sharing(model.classifier(task).beams)
-    values = examples.values(batch_values, rows, held, progress, task, len(gates), prefix)  # (rows, ...)
-    model.gates.values = None
+    with model.gates.watched():  # once for all masks
+        values = examples.values(batch_values, rows, held, progress, task, len(masks), prefix)  # (rows, ...)
     width = len(masks) * int(np.prod(value_shape, dtype=int))
     # (masks, rows, [values])
     predicted = values[:, :width].reshape(len(rows), len(masks), *value_shape).swapaxes(0, 1)

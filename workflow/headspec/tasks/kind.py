@@ -35,7 +35,8 @@ class Kind:
     prompts : whether the method `prompted` makes prompts of its examples (``prompts.py``), or reads their
         tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
-    refuses : excluded methods, and `iat` (with `transfer`), `transfer` alone or `similarity`
+    refuses : excluded methods, `iat` (with `transfer`), `transfer` alone, `similarity`, and `resample` as
+        `pruning.ablation`
     training : keys of the section `training` for such kinds only: what the key needs, in a message
     pooled : whether its head reads one vector per text, which runs of the method `frozen` store
     on_words : whether units of words are annotated, so that heads can be probed for them

@@ -23,7 +23,7 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed_masks(masks, importances, params.draws)
     every = [mask for list_masks in planned.values() for mask in list_masks]
-    found = evaluated(model, examples, every, job.device)
+    found = evaluated(model, examples, every, job.device, ablation=params.ablation)
     frames = []
     for task, task_examples in examples.items():
         values, _, texts = found[task]

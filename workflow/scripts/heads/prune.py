@@ -17,9 +17,9 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     examples = job.examples(params.metrics, snakemake.input.tokens)
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in examples}
-    draw_examples, probabilities = pruning.pop("draw_examples"), pruning.pop("probabilities")
+    settings = {key: pruning.pop(key) for key in ("draw_examples", "probabilities", "ablation")}
     planned = masks(importances, seed=job.seed, **pruning)
-    found = evaluated(job.trained(), examples, planned, job.device, draw_examples, job.seed, probabilities)
+    found = evaluated(job.trained(), examples, planned, job.device, seed=job.seed, **settings)
     footer = job.footer()
     predicted = {task: answers.values for task, answers in found.items()}
     frame = pruning_table(planned, examples, predicted, params.metrics)

@@ -11,6 +11,7 @@ from headspec.config.methods import alone as method_alone
 from headspec.config.sections.atlas import Treebank
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
+from headspec.config.values import RESAMPLE
 from headspec.errors import listing, nearest
 from headspec.tasks import prompt_keys
 from headspec.tasks.registry import KINDS, kind
@@ -126,6 +127,12 @@ def refused_problems(study: Study) -> Iterator[str]:
         for member in members[:1]:
             such = refusing["iat"][member]
             yield f"{key}: got '{name}', expected no {'mixture with a ' * (name in mixtures)}{such}."
+    if study.pruning.ablation == RESAMPLE:
+        for name, such in list(refusing.get(RESAMPLE, {}).items())[:1]:
+            yield (
+                f"pruning.ablation: got 'resample', which does not take a {such}, such as tasks.{name}; "
+                "expected 'zero' or 'mean'."
+            )
     measures = study.similarity.measures
     for name, such in list(refusing.get("similarity", {}).items() if measures else ())[:1]:
         such = f"a {such}, such as tasks.{name}"

@@ -1,7 +1,7 @@
 """The sections on heads: `importance`, `pruning` and `dissociation`."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,12 @@ class Pruning(Section):
     )
     heads: Distinct[Annotated[int, Field(ge=1), NUMBER]] = Field(
         [], description="numbers of heads to prune in the curves, besides `fractions`"
+    )
+    ablation: Literal["zero", "mean", "resample"] = Field(
+        "zero",
+        description="what takes the place of the heads pruned in the tables `pruning`, `predictions` and "
+        "`listed`: `zero`, nothing; `mean`, their mean vectors over other validation examples; `resample`, "
+        "their vectors for [another example](statistics.md#what-replaces-pruned-heads)",
     )
     bottom: bool = Field(
         True, description="also prune each task's least important heads at every fraction, a control"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
+from headspec.config.values import MEAN, ZERO
 from headspec.errors import nearest
-from headspec.heads.ablations import HalfMeans
+from headspec.heads.ablations import (
+    ABLATIONS,
+    Close,
+    HalfMeans,
+    Instead,
+    closed_by,
+)
 from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.scored import Contexts, attending, of_others
@@ -21,11 +24,6 @@ from headspec.models.attention.past import fresh
 from headspec.models.attention.sites import FOLDED
 from headspec.models.gates import HeadGates
 from headspec.models.internals.resuming import Replacing
-
-ZERO, MEAN, RESAMPLE = "zero", "mean", "resample"
-ABLATIONS = ZERO, MEAN, RESAMPLE
-#: returns a block in which heads, bool (layers, heads), are closed
-Close = Callable[[NDArray[np.bool_]], AbstractContextManager[Any]]
 
 
 def check(ablation: str) -> None:
@@ -55,19 +53,7 @@ def closers(
         )
     vectors = _means if ablation == MEAN else _resampled
     for instead in vectors(gates, ranking, evaluated):
-        yield functools.partial(_replaced, gates, instead)
-
-
-def _replaced(
-    gates: HeadGates, instead: Callable[[int], torch.Tensor], heads: NDArray[np.bool_]
-) -> AbstractContextManager[None]:
-    """Return a block in which vectors `instead`, (batch, tokens or 1, heads, size), replace closed heads."""
-
-    def edit(row: int, context: torch.Tensor) -> torch.Tensor:
-        closed = torch.from_numpy(heads[row, : context.shape[2]]).to(context.device)
-        return torch.where(closed[:, None], instead(row).to(context), context) if closed.any() else context
-
-    return gates.edited(edit)
+        yield functools.partial(closed_by, gates, instead)
 
 
 def _contexts(gates: HeadGates, batch: Inputs) -> Contexts:
@@ -79,7 +65,7 @@ def _contexts(gates: HeadGates, batch: Inputs) -> Contexts:
 
 def _means(
     gates: HeadGates, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
-) -> Iterator[Callable[[int], torch.Tensor]]:
+) -> Iterator[Instead]:
     """Yield means of context vectors for each evaluated batch, by row."""
     means, main = HalfMeans(), gates.model.main_input_name
     sizes = [count(batch, main) for batch in evaluated]
@@ -97,7 +83,7 @@ def _means(
 
 def _resampled(
     gates: HeadGates, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
-) -> Iterator[Callable[[int], torch.Tensor]]:
+) -> Iterator[Instead]:
     """Yield context vectors of other examples for each evaluated batch, by row."""
     pairs: Iterator[own.Pair] = own.with_others(evaluated, gates.model.main_input_name)
     if ranking is not None:

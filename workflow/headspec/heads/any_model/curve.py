@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
+from headspec.config.values import ZERO
 from headspec.heads.any_model import closing, own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curve_intervals import Bounds, of_difference, of_mean
@@ -56,7 +57,7 @@ def head_curve(
     draws: int = 20,
     score: str = "gradient",
     scores: Any = None,
-    ablation: str = closing.ZERO,
+    ablation: str = ZERO,
     confidence: float = 0.95,
     seed: int = 0,
     inputs: Mapping[str, Any] | None = None,

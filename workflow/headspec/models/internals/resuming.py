@@ -51,7 +51,8 @@ class Replacing:
         """Return the result of `run`, and keep its context vectors."""
         with self.gates.recorded() as contexts:
             result = run()
-        self.contexts = dict(sorted(contexts.items()))
+        first = device_of(self.gates.model)  # layers may be on several devices
+        self.contexts = {row: context.to(first) for row, context in sorted(contexts.items())}
         return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:

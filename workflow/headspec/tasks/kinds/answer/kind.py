@@ -17,7 +17,7 @@ class Answer(Kind):
     metrics = ("answer_f1", "answer_exact_match")
     defaults = {"text_a": "question", "text_b": "context", "label": "answers"}
     unused = ("labels", "test")
-    refuses = frozenset({"prompted", "transfer"})
+    refuses = frozenset({"prompted", "transfer", "resample"})
     pooled = False
     several = ("F1 and exact match of no answer", "F1 and exact match")
 
