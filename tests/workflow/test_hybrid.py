@@ -29,7 +29,7 @@ STUDY: dict[str, Any] = SMALL | {
     "similarity": {"measures": []},
     "iat": {"mixtures": ["tone+topic"], "alpha": 0.3, "controls": []},
     "atlas": {"treebank": {"source": "texts/trees.conllu"}, "examples": 40, "fractions": [0.5], "draws": 2,
-              "rankings": ["importance", "mean_ablation"]},
+              "rankings": ["importance", "mean_ablation", "exclusive", "magnitude"]},
     "gates": {"pruning_methods": ["rescored", "l0-target"], "kept": [0.5], "epochs": 1,
               "keep_models": ["l0-target"]},
 }  # fmt: skip

@@ -79,12 +79,17 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
     """Return the ranking of each task by each measure and, for several tasks, `importance_all`.
 
-    `importance_all` is the `joint_importance` of all tasks. `heads` has the schema `HEAD_FOLDS`, from any
+    `importance_all` is the `joint_importance` of all tasks. Tasks share a measure that is the same for all,
+    such as magnitudes, as one ranking. `heads` has the schema `HEAD_FOLDS`, from any
     source; larger values of `measures` must mean that a head matters more.
     """
     rankings = []
     for measure in measures:
         maps = {task: half_maps(heads, task, measure) for task in tasks}
+        first, *others = maps.values()
+        if others and all(np.allclose(each, first, rtol=1e-9, atol=0, equal_nan=True) for each in others):
+            rankings.append(Ranking(measure, None, TOP, None, first))
+            continue
         rankings += [Ranking(measure, task, TOP, None, task_rows) for task, task_rows in maps.items()]
         if measure == IMPORTANCE and len(tasks) > 1:
             rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, joint_importance(list(maps.values()))))

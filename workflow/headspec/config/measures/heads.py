@@ -61,6 +61,15 @@ MEASURES = Registry[HeadMeasure](
         "resample_ablation": HeadMeasure(
             "resampled ablation", "resample_ablation", function=f"{ATLAS}.ablation:resample_ablation"
         ),
+        "exclusive": HeadMeasure(
+            "importance, exclusive",
+            "exclusive",
+            made_from="relevance",
+            function=f"{ATLAS}.exclusive:exclusive",
+        ),
+        "magnitude": HeadMeasure(
+            "magnitude of W_V W_O", "magnitude", function=f"{ATLAS}.magnitude:magnitude"
+        ),
         "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
         "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
         "random": HeadMeasure("random", ranks=False),
