@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headspec.heads.any_model.curve import head_curve
+    from headspec.heads.any_model.curves.curve import head_curve
+    from headspec.heads.any_model.curves.recovery import recovery
     from headspec.heads.any_model.generated import Generated
     from headspec.heads.any_model.harness import evaluate
     from headspec.heads.any_model.head_importance import head_importance
@@ -37,7 +38,7 @@ PUBLIC = {
     "evaluate": "heads.any_model.harness",
     "exclusive_heads": "heads.ranking",
     "head_behaviours": "heads.behaviours.table",
-    "head_curve": "heads.any_model.curve",
+    "head_curve": "heads.any_model.curves.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_maps",
     "joint_knockouts": "heads.knockouts.table",
@@ -45,6 +46,7 @@ PUBLIC = {
     "plot_curve": "plots.curves",
     "plot_dissociation": "plots.dissociation",
     "ranked_heads": "heads.ranking",
+    "recovery": "heads.any_model.curves.recovery",
     "remove_heads": "models.export.slicing",
     "save": "models.export.keeping",
     "shared_fragility": "statistics.dissociation.decompose",
@@ -69,6 +71,7 @@ __all__ = [
     "plot_curve",
     "plot_dissociation",
     "ranked_heads",
+    "recovery",
     "remove_heads",
     "save",
     "shared_fragility",

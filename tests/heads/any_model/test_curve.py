@@ -10,8 +10,8 @@ from scipy import stats
 from torch.nn.functional import cross_entropy
 
 import headspec
-from headspec.heads.any_model import curve_intervals
-from headspec.heads.any_model.halves import halves
+from headspec.heads.any_model.curves import intervals
+from headspec.heads.any_model.curves.halves import halves
 from headspec.seeds import derive
 from support.model_types import any_model
 from support.reference import curve_rates
@@ -59,7 +59,7 @@ def test_one_half_ranks_and_the_other_evaluates():
     given = headspec.head_curve(model, data, fractions=[0.25], draws=5, scores=scores)
     whole = closed_losses(model, data, headspec.top_heads(scores, 2))
     assert row(given, "top", 0.25).value == pytest.approx(whole.mean(), rel=1e-4) and given.attrs["n"] == 21
-    expected = curve_intervals.of_mean(whole[None], 0.95)
+    expected = intervals.of_mean(whole[None], 0.95)
     assert (row(given, "top", 0.25).low, row(given, "top", 0.25).high) == pytest.approx(expected, rel=1e-3)
     again = headspec.head_curve(model, data, fractions=[0.25], draws=5, scores=scores)
     assert again.equals(given)
@@ -183,10 +183,10 @@ def test_shares_have_intervals_of_clopper_and_pearson_inside_their_bounds(n, dra
     values = (rng.random((draws, n)) < share).astype(float)
     for each in values:
         exact = stats.binomtest(int(each.sum()), n).proportion_ci(0.95)
-        assert curve_intervals.of_mean(each[None], 0.95, (0, 1)) == pytest.approx((exact.low, exact.high))
-    low, high = curve_intervals.of_mean(values, 0.95, (0, 1))
+        assert intervals.of_mean(each[None], 0.95, (0, 1)) == pytest.approx((exact.low, exact.high))
+    low, high = intervals.of_mean(values, 0.95, (0, 1))
     assert 0 <= low <= values.mean() <= high <= 1 and high - low > 0.5 / n
-    moved = curve_intervals.of_mean(2 * values - 1, 0.95, (-1, 1))
+    moved = intervals.of_mean(2 * values - 1, 0.95, (-1, 1))
     assert moved == pytest.approx((2 * low - 1, 2 * high - 1))
 
 
@@ -269,10 +269,10 @@ def test_the_curve_is_drawn_with_its_intervals():
 
 def test_intervals_of_skewed_losses_reach_further_up():
     values = np.exp(2 * stats.norm.ppf((np.arange(20) + 0.5) / 20))
-    low, high = curve_intervals.of_mean(values[None], 0.95)
+    low, high = intervals.of_mean(values[None], 0.95)
     plain = stats.t.ppf(0.975, 19) * stats.sem(values)
     assert high - values.mean() > 1.5 * plain > 1.5 * (values.mean() - low) > 0
-    mirrored = curve_intervals.of_mean(-values[None], 0.95)
+    mirrored = intervals.of_mean(-values[None], 0.95)
     assert mirrored == pytest.approx((-high, -low))
 
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import headspec
-from headspec.heads.any_model.halves import halves
+from headspec.heads.any_model.curves.halves import halves
 from headspec.seeds import derive
 from support.model_types import any_model
 

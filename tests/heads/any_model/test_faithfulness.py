@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import headspec
-from headspec.heads.any_model.faithfulness import faithfulness
+from headspec.heads.any_model.curves.faithfulness import faithfulness
 from support.model_types import any_model
 
 SHARES = ["faithfulness", "faithfulness_low", "faithfulness_high"]

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headspec
-from headspec.heads.any_model.halves import assigned
+from headspec.heads.any_model.curves.halves import assigned
 from headspec.heads.any_model.own import read
 from headspec.seeds import derive
 from support import language

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtr, roots_hermitenorm
 
 from headspec.config.reference import between
-from headspec.heads.any_model.curve_intervals import of_difference, of_mean
-from headspec.heads.any_model.faithfulness import faithfulness
+from headspec.heads.any_model.curves.faithfulness import faithfulness
+from headspec.heads.any_model.curves.intervals import of_difference, of_mean
 
 BEGIN, END = "<!-- rates: written by python -m support.reference.curve_rates -->", "<!-- end of rates -->"
 #: numbers of examples and of random sets, mean margins, and standard deviations over sets and over both

@@ -248,6 +248,7 @@ LOOKS = {
     "top": ("most important heads", "C0", "-"),
     "bottom": ("least important heads", "C2", "--"),
     "random": ("random heads", "0.5", "-"),
+    "layers": ("same layers", "0.3", ":"),
 }
 
 
@@ -256,7 +257,7 @@ def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    curve : from `headspec.head_curve`
+    curve : from `headspec.head_curve` or `headspec.recovery`
     axes : matplotlib axes, optional; by default those of a new figure
 
     Examples
@@ -267,15 +268,19 @@ def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
         from matplotlib import pyplot
 
         _, axes = pyplot.subplots()
-    whole = curve[curve["order"] == "none"]
+    restored = "restored" in curve
+    ends = curve[curve["order"].isin(["none", "all"] if restored else ["none"])]
+    whole = ends[ends["order"] == ("all" if restored else "none")]
     for order, (label, colour, line) in LOOKS.items():
-        part = pd.concat([whole, curve[curve["order"] == order]]).sort_values("fraction")
+        if order not in {*curve["order"]}:
+            continue
+        part = pd.concat([ends, curve[curve["order"] == order]]).sort_values("fraction")
         x, value = part["fraction"], part["value"]
         axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.18, linewidth=0)
         axes.plot(x, value, line, color=colour, marker="o", markersize=3.5, label=label)
     axes.axhline(whole["value"].iloc[0], color="black", linestyle=":", linewidth=0.8, label="all heads open")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel("heads closed")
+    axes.set_xlabel(f"of {whole['restored'].iloc[0]} closed heads, restored" if restored else "heads closed")
     examples = f" of {curve.attrs['n']:,} examples" if "n" in curve.attrs else ""
     axes.set_ylabel(curve.attrs.get("metric", "value") + examples)
     axes.legend(frameon=False)

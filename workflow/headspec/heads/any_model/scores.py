@@ -5,7 +5,7 @@ They are the measures of the atlas for models with their own task head and batch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,10 +156,14 @@ SCORES = {
 }
 
 
-def chosen(name: str, corrupted: bool) -> Score:
-    """Return the score with this name; ValueError if it does not exist, or corrupted inputs do not fit it."""
+def chosen(name: str, corrupted: bool = False, also: Sequence[str] = ()) -> Score:
+    """Return the score with this name; ValueError if it does not exist, or corrupted inputs do not fit it.
+
+    `also` are names that the message allows as well.
+    """
     if name not in SCORES:
-        raise ValueError(f"score: got '{name}', expected one of {', '.join(SCORES)}.{nearest(name, SCORES)}")
+        names = *also, *SCORES
+        raise ValueError(f"score: got '{name}', expected one of {', '.join(names)}.{nearest(name, names)}")
     score = SCORES[name]
     if corrupted and not score.donors:
         takers = ", ".join(each for each, other in SCORES.items() if other.donors)

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.errors import ConfigError, DataError, HeadspecError, ModelError
-from headspec.heads.any_model.curve import head_curve
+from headspec.heads.any_model.curves.curve import head_curve
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.ranking import prune_count, ranked_heads, top_heads
 from headspec.models.export.keeping import load

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from headspec.heads.any_model.curve_intervals import Bounds, variance_of_sets
+from headspec.heads.any_model.curves.intervals import Bounds, variance_of_sets
 
 Floats = NDArray[np.float64]
 #: difference between unpruned and all closed, relative to the values, up to which there is none

@@ -38,25 +38,31 @@ def check(ablation: str) -> None:
 def closers(
     gates: HeadGates, ablation: str, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
 ) -> Iterator[Close]:
-    """Yield a function for each evaluated batch that closes heads there.
+    """Yield a function for each evaluated batch that closes heads there, by `replacements`."""
+    for instead in replacements(gates, ablation, ranking, evaluated):
+        yield functools.partial(closed_by, gates, instead) if instead else gates.closed
+
+
+def replacements(
+    gates: HeadGates, ablation: str, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
+) -> Iterator[Instead | None]:
+    """Yield what replaces closed heads of each evaluated batch; None for nothing.
 
     Means and vectors are of the examples in `ranking`, which no evaluated example belongs to. Without them,
     means are of the half of the evaluated examples without the example itself, and vectors of another one.
     ValueError for models that fold more than examples into their batch.
     """
     if ablation == ZERO:
-        yield from itertools.repeat(gates.closed, len(evaluated))
+        yield from itertools.repeat(None, len(evaluated))
         return
     if gates.folded:
         raise ValueError(
             f"ablation: got '{ablation}' for a model that folds {FOLDED} into its batch; expected '{ZERO}'"
         )
-    vectors = _means if ablation == MEAN else _resampled
-    for instead in vectors(gates, ranking, evaluated):
-        yield functools.partial(closed_by, gates, instead)
+    yield from (_means if ablation == MEAN else _resampled)(gates, ranking, evaluated)
 
 
-def _contexts(gates: HeadGates, batch: Inputs) -> Contexts:
+def recorded(gates: HeadGates, batch: Inputs) -> Contexts:
     """Return the context vectors of a batch, row: (batch, tokens, heads, size)."""
     passes = Replacing(gates)
     passes.record(lambda: gates.model(**fresh(batch)))
@@ -75,8 +81,8 @@ def _means(
         averaged = zip(ranking, (np.zeros(count(batch, main), dtype=int) for batch in ranking), strict=True)
         places = [np.ones(size, dtype=int) for size in sizes]
     for batch, half in averaged:
-        contexts = _contexts(gates, batch)
-        means.add(contexts, attending(gates, batch, contexts), np.repeat(half, gates.sequences))
+        found = recorded(gates, batch)
+        means.add(found, attending(gates, batch, found), np.repeat(half, gates.sequences))
     for half in places:
         yield means.others(np.repeat(half, gates.sequences)).__getitem__
 
@@ -90,6 +96,6 @@ def _resampled(
         pairs = ((batch, other, 0) for batch, other in zip(evaluated, itertools.cycle(ranking), strict=False))
     for batch, donors, shift in pairs:
         assert donors is not None and shift is not None
-        vectors = _contexts(gates, batch)
-        donated = vectors if donors is batch else _contexts(gates, donors)
+        vectors = recorded(gates, batch)
+        donated = vectors if donors is batch else recorded(gates, donors)
         yield of_others(gates, batch, vectors, donors, donated, shift)

@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
-from headspec.config.values import ZERO
-from headspec.heads.any_model import closing, own
+from headspec.config.values import MEAN, RESAMPLE, ZERO
+from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count
-from headspec.heads.any_model.curve_intervals import Bounds, of_difference, of_mean
-from headspec.heads.any_model.faithfulness import faithfulness
+from headspec.heads.any_model.curves import closing
+from headspec.heads.any_model.curves.faithfulness import faithfulness
+from headspec.heads.any_model.curves.halves import assigned, divided
+from headspec.heads.any_model.curves.intervals import Bounds, of_difference, of_mean
 from headspec.heads.any_model.generated import Generated, Writing
-from headspec.heads.any_model.halves import assigned, divided
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss, Measure
 from headspec.heads.any_model.scores import chosen
@@ -38,8 +39,8 @@ FAITHFULNESS = "faithfulness", "faithfulness_low", "faithfulness_high"
 Floats = NDArray[np.float64]
 
 
-class Closed(NamedTuple):
-    """A set of closed heads: none, the most or least important ones, one of several random sets, or all."""
+class HeadSet(NamedTuple):
+    """A set of heads: none, the most or least important ones, one of several random sets, or all."""
 
     order: str
     fraction: float
@@ -124,10 +125,10 @@ def head_curve(
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws: got {draws}, expected at least {FEWEST_DRAWS}")
     closing.check(ablation)
-    if isinstance(metric, Generated) and ablation == closing.RESAMPLE:
+    if isinstance(metric, Generated) and ablation == RESAMPLE:
         raise ValueError(
             f"ablation: got '{ablation}' for generated answers, whose tokens have none of other examples; "
-            f"expected {closing.ZERO} or {closing.MEAN}"
+            f"expected {ZERO} or {MEAN}"
         )
     rule = chosen(score, corrupted=False)
     if not 0 < confidence < 1:
@@ -160,7 +161,7 @@ def head_curve(
             evaluation.add(batch, closed)
     if isinstance(measure, Writing):
         measure.warn()
-    curve = _table(sets, evaluation.values, confidence, evaluation.bounds)
+    curve = table(sets, evaluation.values, confidence, evaluation.bounds)
     curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve
 
@@ -170,30 +171,44 @@ def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
     raise NotImplementedError
 
 
-def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[Closed]:
+def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[HeadSet]:
     """Yield the empty set, for each fraction the top, bottom and random heads, and all heads."""
     exists = ~np.isnan(scores)
     total = int(exists.sum())
-    yield Closed(NONE, 0.0, np.zeros_like(exists))
+    yield HeadSet(NONE, 0.0, np.zeros_like(exists))
     for fraction in sorted({*map(float, fractions)}):
         n = prune_count(fraction, total) if 0 < fraction < 1 else 0
         if not n:
             raise ValueError(
                 f"fractions: got {fraction:g}, expected one below 1 and at least one of {total} heads"
             )
-        yield Closed(TOP, fraction, top_heads(scores, n))
-        yield Closed(BOTTOM, fraction, bottom_heads(scores, n))
+        yield HeadSet(TOP, fraction, top_heads(scores, n))
+        yield HeadSet(BOTTOM, fraction, bottom_heads(scores, n))
         for draw in range(draws):
             rng = np.random.default_rng(derive(seed, "random", f"{fraction:g}", draw))
-            yield Closed(RANDOM, fraction, random_heads(exists, n, rng))
-    yield Closed(ALL, 1.0, exists)
+            yield HeadSet(RANDOM, fraction, random_heads(exists, n, rng))
+    yield HeadSet(ALL, 1.0, exists)
 
 
-def _table(sets: Sequence[Closed], by_example: Floats, confidence: float, bounds: Bounds) -> pd.DataFrame:
-    """Return values and intervals from values (sets, n), the first of no closed heads, the last of all."""
+def table(
+    sets: Sequence[HeadSet],
+    by_example: Floats,
+    confidence: float,
+    bounds: Bounds,
+    unpruned: int = 0,
+    closed: int = -1,
+    against: Mapping[str, str] = {RANDOM: "difference"},  # noqa: B006
+) -> pd.DataFrame:
+    """Return values, differences and faithfulness with intervals from values (sets, n).
+
+    Parameters
+    ----------
+    unpruned, closed : sets whose faithfulness is 1 and 0
+    against : order of random sets: name of the column with the difference from these
+    """
     groups: dict[tuple[float, str], list[int]] = {}
-    for i, closed in enumerate(sets):
-        groups.setdefault((closed.fraction, closed.order), []).append(i)
+    for i, each in enumerate(sets):
+        groups.setdefault((each.fraction, each.order), []).append(i)
     table_rows = []
     for (fraction, order), places in groups.items():
         values = by_example[places]
@@ -202,12 +217,11 @@ def _table(sets: Sequence[Closed], by_example: Floats, confidence: float, bounds
             "order": order, "fraction": fraction, "heads": int(sets[places[0]].heads.sum()),
             "value": values.mean(), "low": low, "high": high,
         }  # fmt: skip
-        if order in (TOP, BOTTOM):
-            drawn = by_example[groups[fraction, RANDOM]]
+        for random, name in against.items() if order in (TOP, BOTTOM) else ():
+            drawn = by_example[groups[fraction, random]]
             low, high = of_difference(values[0], drawn, confidence, bounds)
-            difference = row["value"] - drawn.mean()
-            row |= {"difference": difference, "difference_low": low, "difference_high": high}
-        share = faithfulness(values, by_example[0], by_example[-1], confidence, bounds)
+            row |= {name: row["value"] - drawn.mean(), f"{name}_low": low, f"{name}_high": high}
+        share = faithfulness(values, by_example[unpruned], by_example[closed], confidence, bounds)
         share = (share[0],) * 3 if order in (NONE, ALL) else share  # 1 and 0 by definition
         row |= dict(zip(FAITHFULNESS, share, strict=True))
         table_rows.append(row)

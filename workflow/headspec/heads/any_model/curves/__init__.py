@@ -1,0 +1,1 @@
+"""A metric of any model without sets of heads: curves, recovery, and their intervals."""
