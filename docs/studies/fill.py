@@ -23,6 +23,7 @@ from pages import (
     gates,
     grouping,
     iat,
+    parts,
     translation,
     translation_heads,
     words,
@@ -32,7 +33,9 @@ from pages.kept import STUDIES
 from headspec import tables
 from headspec.pipeline import outputs
 
-PAGES = (atlas, decoders, findings, five_tasks, gates, grouping, iat, translation, translation_heads, words)
+PAGES = (
+    atlas, decoders, findings, five_tasks, gates, grouping, iat, parts, translation, translation_heads, words,
+)  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {name: fill for page in PAGES for name, fill in page.BLOCKS.items()}
 FIGURES: dict[str, Callable[[], Figure]] = {
     name: draw for page in PAGES for name, draw in page.FIGURES.items()
