@@ -81,6 +81,15 @@ def test_figures_in_every_format():
     assert study.iat_figures == study.transfer_figures == []
 
 
+@pytest.mark.parametrize(("tasks", "models", "drawn"), [(3, 2, True), (2, 2, False), (3, 1, False)])
+def test_models_are_compared_if_there_are_several_and_a_mixture_of_three_tasks(tasks, models, drawn):
+    study = layout(
+        models={name: {"source": "models/bert"} for name in ("bert", "other")[:models]},
+        mixtures={"groups": {"each": ["tone", "topic", "match"][:tasks]}},
+    )
+    assert ("shared_fragility" in study.main_figures) is drawn
+
+
 def test_figures_of_single_mixtures_are_left_out_where_there_are_many(monkeypatch):
     similarity = {"similarity": {"measures": ["text"]}, "mixtures": {"pairs": ["tone", "topic", "match"]}}
     every = set(layout(**similarity).main_figures)

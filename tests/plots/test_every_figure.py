@@ -82,6 +82,10 @@ OWN: dict[str, list[dict[str, Any]]] = {
     "kept_kinds": [dict(kind=["encoder", "cross"], heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
     "role_counts": [dict(heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
     "agreement": [dict(measure_a=a, measure_b=b) for a, b in itertools.combinations(HEADS, 2)],
+    "shared_fragility": [
+        dict(models=models, n_models=models.count(",") + 1, r=[0.5], p_holm=[0.03])
+        for models in ("minilm, bge-small", "minilm, bert", "minilm, bge-small, bert")
+    ],
     "task_differences": [dict(against="others")], "matrix_parts": [dict(model="minilm")],
     "probed": [dict(label=["NOUN", "VERB", "X"])],
 }  # fmt: skip

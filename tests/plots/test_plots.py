@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots import curves, dissociation, importance, matrix_parts, similarity
+from headspec.plots import curves, dissociation, importance, matrix_parts, shared_fragility, similarity
 from headspec.plots.drawing import marks, style
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
@@ -233,6 +233,33 @@ def test_bars_of_a_matrix_end_at_the_whole():
     heights = np.reshape([bar.get_height() for bar in axes.patches], drawn.shape)
     np.testing.assert_allclose(heights, 100 * drawn.loc[[*matrix_parts.LOOKS]])
     np.testing.assert_allclose([bar.get_y() + bar.get_height() for bar in axes.containers[-1]], 100)
+
+
+@pytest.mark.parametrize("models", [["a", "b"], ["a", "b", "c"]])
+def test_shared_fragility_shows_every_value_of_the_table(models):
+    names = [", ".join(pair) for pair in itertools.combinations(models, 2)]
+    every = ", ".join(models)
+    rows = pd.DataFrame(
+        itertools.product(["all", "some"], ["tuned", "frozen"], dict.fromkeys([*names, every]), FRACTIONS),
+        columns=["mixture", "method", "models", "fraction"],
+    )
+    rng = np.random.default_rng(0)
+    rows = rows.assign(n_models=rows["models"].str.count(",") + 1, r=rng.uniform(-1, 1, len(rows)))
+    rows["p_holm"] = np.where(rng.random(len(rows)) < 0.5, 0.03, 0.06)
+    figure = shared_fragility.draw_shared_fragility(rows, {"all": SMALL, "some": SMALL}, "tuned")
+    for axes, mixture in zip(figure.axes, ["all", "some"], strict=True):
+        part = rows[(rows["mixture"] == mixture) & (rows["method"] == "tuned")]
+        for label, which in (
+            ("all models", part["models"] == every),
+            ("two models", part["models"] != every),
+        ):
+            drawn = [y for line in labelled(axes, label) for y in line.get_ydata()]
+            assert sorted(drawn) == sorted(part.loc[which, "r"])
+        dots = [line for line in axes.get_lines() if line.get_marker() == "o" and len(line.get_xdata())]
+        for full, p in ((True, 0.03), (False, 0.06)):
+            own = [line for line in dots if (line.get_markerfacecolor() != "white") == full]
+            drawn = [y for line in own for y in line.get_ydata()]
+            assert sorted(drawn) == sorted(part.loc[part["p_holm"] == p, "r"])
 
 
 def test_fractions_show_every_value_of_the_table():

@@ -100,6 +100,15 @@ FIGURES = [
         {"mixtures": MIXTURES, "method": STUDY.correlated},
     ),
     Figure(
+        "shared_fragility",
+        "shared_fragility.py:draw_shared_fragility",
+        "whether models share fragile tasks",
+        "Dissociation",
+        (),
+        {"shared_fragility": rules.dissociation.output.shared_fragility},
+        {"mixtures": LAYOUT.mixtures_of_three, "method": STUDY.correlated},
+    ),
+    Figure(
         "similarity",
         "similarity.py:draw_similarity",
         "task similarity",

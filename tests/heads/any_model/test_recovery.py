@@ -4,12 +4,12 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from support.contexts import at_outputs, seen
 from torch.nn.functional import cross_entropy
 
 import headspec
 from headspec.heads.any_model.curves.halves import halves
 from headspec.seeds import derive
-from support.contexts import at_outputs, seen
 from support.model_types import any_model
 
 matplotlib.use("agg")

@@ -71,9 +71,9 @@ def test_the_paper_study_is_planned(folder):
         "train": runs, "importance": runs, "prune": runs,
         "reliability": 1, "dissociation": 1, "contrasts": 1, "figure_importance": each, "figure_matrix": each,
         "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": models,
-        "figure_matrix_parts": models,
+        "figure_matrix_parts": models, "figure_shared_fragility": 1,
     }  # fmt: skip
-    assert sum(plan.rules.values()) == 2299
+    assert sum(plan.rules.values()) == 2300
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs

@@ -200,6 +200,12 @@ class Layout:
         return [path for name in names for path in self.figure(name)]
 
     @cached_property
+    def mixtures_of_three(self) -> dict[str, list[str]]:
+        """The mixtures of three tasks or more, and their tasks."""
+        mixtures = self.study.mixture_tasks
+        return {name: [*tasks] for name, tasks in mixtures.items() if len(tasks) > 2}
+
+    @cached_property
     def main_figures(self) -> list[str]:
         """Names of the main figures; above `DRAWN` mixtures, without those of single mixtures."""
         study, models = self.study, self.study.models
@@ -209,6 +215,7 @@ class Layout:
             if self.mixed:
                 names.append("dissociation")
                 names += [f"{name}.{model}" for model in models for name in ("fractions", "matrix_parts")]
+                names += ["shared_fragility"] * (len(models) > 1 and bool(self.mixtures_of_three))
             names.append("reliability")
             names += [".".join([name, *each]) for name in RUN_FIGURES for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]

@@ -67,9 +67,7 @@ MEASURES = Registry[HeadMeasure](
             made_from="relevance",
             function=f"{ATLAS}.exclusive:exclusive",
         ),
-        "magnitude": HeadMeasure(
-            "magnitude of W_V W_O", "magnitude", function=f"{ATLAS}.magnitude:magnitude"
-        ),
+        "magnitude": HeadMeasure("magnitude", "magnitude", function=f"{ATLAS}.magnitude:magnitude"),
         "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
         "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
         "random": HeadMeasure("random", ranks=False),
