@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from support.contexts import at_outputs
-from support.single_texts import alone, contexts, separated
 
 from headspec.errors import DataError
 from headspec.heads.closing import closing
@@ -14,6 +12,8 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.seeds import derive
 from support import tiny
+from support.reference.contexts import at_outputs
+from support.reference.single_texts import alone, contexts, separated
 from support.tiers import cases
 from support.translators import translator
 

@@ -4,13 +4,13 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from support.contexts import at_outputs, seen
 from torch.nn.functional import cross_entropy
 
 import headspec
 from headspec.heads.any_model.curves.halves import halves
 from headspec.seeds import derive
 from support.model_types import any_model
+from support.reference.contexts import at_outputs, seen
 
 matplotlib.use("agg")
 LIST = [(0, 1), (0, 3), (1, 0), (1, 2)]
