@@ -81,7 +81,7 @@ def test_texts_are_those_written_alone_with_the_same_heads_closed(name, tmp_path
     assert closed(ranked, "top") == np.mean([text == answers[i].strip() for i, text in texts.items()])
 
 
-def test_the_score_may_be_a_function_of_text_and_reference(decoder):
+def test_the_score_may_be_a_function_of_text_and_reference(decoder, monkeypatch):
     model, tokenizer = decoder
     seen = []
 
@@ -98,12 +98,14 @@ def test_the_score_may_be_a_function_of_text_and_reference(decoder):
     curve = headspec.head_curve(model, metric=metric, fractions=[0.5], draws=5, **given)
     assert curve.attrs["metric"] == "words"
     expected = [(text.split(stop)[0], {"words": i}) for i, text in enumerate(whole)]
-    assert seen[:N] == expected and any(text != cut for text, (cut, _) in zip(whole, expected, strict=True))
+    assert seen[0] == ("", {"words": 0})  # tried before anything is written
+    assert seen[1 : N + 1] == expected and any(text != cut for text, (cut, _) in zip(whole, expected, strict=True))
     assert curve["value"][0] == np.mean([len(text.split()) - each["words"] for text, each in expected])
 
     def fails(text, reference):
         return 1 / 0
 
+    monkeypatch.setattr(type(model), "generate", None)  # refused before the model writes
     for score, message in (
         (fails, "fails raised ZeroDivisionError: .*, for the text"),
         (lambda *_: "much", "returned 'much' for the text .*, expected a number"),
@@ -210,4 +212,4 @@ def test_encoder_decoders_write_from_their_sources(tmp_path):
     metric = headspec.Generated(lambda text, _: seen.append(text) or 1.0, max_new_tokens=4)
     given = {"tokenizer": tokenizer, "prompts": PROMPTS, "answers": ["one"] * N, "score": "magnitude"}
     headspec.head_curve(model, metric=metric, fractions=[0.5], draws=5, **given)
-    assert seen[:N] == alone
+    assert seen[1 : N + 1] == alone

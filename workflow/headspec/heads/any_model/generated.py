@@ -40,7 +40,7 @@ class Generated:
         - ``contains``: the answer is anywhere in the text
         - ``number``: the last numbers of both have the same value
 
-        or a function of a text and an answer that returns a number
+        or a function of a text, which may be empty, and an answer that returns a number
     max_new_tokens : of a text
     stop : strings that end a text; they are no part of it
     pattern : a regular expression; instead of texts and answers, the first group of its last match in them
@@ -99,8 +99,10 @@ class Generated:
         return self.score if isinstance(self.score, str) else getattr(self.score, "__name__", "score")
 
     def check(self, reference: Any, example: int) -> None:
-        """Raise ValueError if the score takes no such reference."""
+        """Raise ValueError if the score takes no such reference; a function is tried with the first, no text."""
         if not isinstance(self.score, str):
+            if example == 0:
+                self.value("", reference)
             return
         if not isinstance(reference, str):
             raise ValueError(f"references: got {reference!r} for example {example}, expected a text")
