@@ -99,7 +99,8 @@ def test_the_score_may_be_a_function_of_text_and_reference(decoder, monkeypatch)
     assert curve.attrs["metric"] == "words"
     expected = [(text.split(stop)[0], {"words": i}) for i, text in enumerate(whole)]
     assert seen[0] == ("", {"words": 0})  # tried before anything is written
-    assert seen[1 : N + 1] == expected and any(text != cut for text, (cut, _) in zip(whole, expected, strict=True))
+    assert seen[1 : N + 1] == expected
+    assert any(text != cut for text, (cut, _) in zip(whole, expected, strict=True))
     assert curve["value"][0] == np.mean([len(text.split()) - each["words"] for text, each in expected])
 
     def fails(text, reference):

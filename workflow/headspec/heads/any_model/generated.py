@@ -99,7 +99,7 @@ class Generated:
         return self.score if isinstance(self.score, str) else getattr(self.score, "__name__", "score")
 
     def check(self, reference: Any, example: int) -> None:
-        """Raise ValueError if the score takes no such reference; a function is tried with the first, no text."""
+        """Raise ValueError if the score takes no such reference; a function is tried with the first."""
         if not isinstance(self.score, str):
             if example == 0:
                 self.value("", reference)
