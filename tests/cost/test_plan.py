@@ -247,11 +247,11 @@ def test_the_plan_first_says_what_it_imports(here, refused, monkeypatch):
 
 
 def test_missing_files_are_named_beside_mistakes_in_the_config(here, refused):
-    wrong = {"training.lr": 1, "tasks.tone.source": "texts/tones", "tasks.topic.source": ""}
+    wrong = {"training.lr": 1, "tasks.tone.source": "texts/tones"}
     here.write(changed(CONFIG, wrong | {"models.bert.source": "package:nowhere/model"}))
     error, _ = refused()
     assert sorted(line.split(": ")[0] for line in error.splitlines()) == [
-        "models.bert.source", "tasks.tone.source", "tasks.topic.source", "training.lr",
+        "models.bert.source", "tasks.tone.source", "training.lr",
     ]  # fmt: skip
     assert error.endswith("Did you mean 'tone'?")
 
