@@ -20,8 +20,9 @@ pytestmark = pytest.mark.slow
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 #: other tests run what is written in these: configs in tests/repository/test_docs.py, files of the worked
-#: examples here and in test_worked_examples.py; `text` is what programs print, and formulas
-LANGUAGES = {"bash", "python", "yaml", "diff", "js", "rst", "text"}
+#: examples here and in test_worked_examples.py; `py` needs lm_eval, and tests/heads/any_model/test_harness.py runs
+#: the like; `text` is what programs print, and formulas
+LANGUAGES = {"bash", "python", "py", "yaml", "diff", "js", "rst", "text"}
 #: beginning of a command: why it is at most parsed
 NOT_RUN = {
     "source ": "no program of ours",
@@ -29,6 +30,7 @@ NOT_RUN = {
     "export ": "no program of ours",
     "pip install ": "needs a network",
     "snakemake submission --configfile workflow/studies/glue.yaml": "its tasks and model are on the hub",
+    "snakemake --cores 8 --sdm apptainer": "needs apptainer",
     "snakemake --cores 16 --allowed-rules": "for finished runs, as in test_workflow.py",
     "PYTHONPATH=workflow python docs/studies/from_pereira.py": "needs a network",
 }
