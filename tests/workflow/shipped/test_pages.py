@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 #: other tests run what is written in these: configs in tests/repository/test_docs.py, files of the worked
-#: examples here and in test_worked_examples.py; `py` needs lm_eval, and tests/heads/any_model/test_harness.py runs
-#: the like; `text` is what programs print, and formulas
+#: examples here and in test_worked_examples.py; `py` needs lm_eval, as in tests of the harness;
+#: `text` is what programs print, and formulas
 LANGUAGES = {"bash", "python", "py", "yaml", "diff", "js", "rst", "text"}
 #: beginning of a command: why it is at most parsed
 NOT_RUN = {
