@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from headspec.errors import listing, nearest
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs
+from headspec.heads.any_model.text_scores import SCORES, before, extracted
 from headspec.models.pretrained.config_json import positions
 from headspec.progress import log
 from headspec.seeds import derive
-from headspec.tasks.kinds.generation.scores import SCORES, before, extracted
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -1,1 +1,0 @@
-"""Prompts that a language model continues, judged by what it writes."""
