@@ -37,7 +37,10 @@ def dissociation(**columns: object) -> pd.DataFrame:
         model="minilm", mixture="a+b", method=BOTH, task=["a", "b", "mean"], fraction=0.3, n_seeds=1
     )
     table = made(
-        "combined", **fields | dict(ci_over="examples", unpruned_at_chance=False, distinct=False) | columns
+        "combined",
+        **fields
+        | dict(ci_over="examples", unpruned_at_chance=False, distinct=False, specific=None)
+        | columns,
     )
     return table.assign(case="none")
 
@@ -61,6 +64,13 @@ def found(lines: list[str]) -> list[str]:
 
 
 # --- dissociation
+
+
+def test_specific_lists_are_counted_where_it_can_be_told():
+    rows = dissociation(mixture=["a+b", "four", "nine"], task="mean", method="tuned", specific=None)
+    assert not any("specific" in line for line in lines_of(rows))
+    told = found(lines_of(rows.assign(specific=[None, True, False])))
+    assert "specific to their tasks, beyond strong lists and fragile tasks: tuned 1 of 2" in told
 
 
 def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monkeypatch):

@@ -75,7 +75,8 @@ def test_the_published_matrix_gives_the_values_of_the_page(counts, monkeypatch):
         assert [f"{one[name]:.2f}" for name in ("own", "others", "random")] == row[1:4]
         assert f"{one['p_value']:.3f}" == row[6]
         assert [f"{share[name][heads]:.0f}" for name in ("source", "target")] == row[7:9]
-        assert [f"{share['own'][heads]:.1f}", f"{p['own'][heads]:.2f}", f"{r[heads]:.2f}"] == row[9:]
+        assert [f"{share['own'][heads]:.1f}", f"{p['own'][heads]:.3f}", f"{r[heads]:.2f}"] == row[9:]
+    assert means.index[means["specific"].eq(True)].tolist() == [48, 128]
     over = 100 * means[means.index.isna()][["dissociation", "ci_low", "ci_high"]].iloc[0]
     assert "{:.1f} [{:.1f}, {:.1f}]".format(*over) in PAGE.read_text(encoding="utf-8")
     assert found["why"].str.startswith("1 random set: no p below 0.5; 19 are needed").sum() == 8 * 9

@@ -15,10 +15,10 @@ from headspec import tables
 from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
 from headspec.statistics.dissociation.counts import dealt, nested
 from headspec.statistics.dissociation.notebook import right_answers
-from headspec.statistics.dissociation.parts import fragility, sums_of_squares
+from headspec.statistics.dissociation.parts import fragility, least_p, p_specific, sums_of_squares
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
-from support.data.matrices import TASKS, additive, answers, counted
+from support.data.matrices import TASKS, additive, answers, counted, multiplied
 
 FEW = {"resamples": 200}
 
@@ -55,6 +55,7 @@ def test_answers_have_the_numbers_of_a_study(examples):
     main = tables["combined"].set_index("task")
     mine = found[found["heads"] == 16].set_index("task")
     np.testing.assert_allclose(mine["net"], main["net"])
+    assert mine["p_specific"]["mean"] == main["p_specific"]["mean"]
     assert mine["verdict"]["mean"].startswith(main["case"]["mean"])
     metrics = mine.drop(index="mean")
     np.testing.assert_allclose(metrics["dissociation"].mean(), mine["dissociation"]["mean"])
@@ -99,7 +100,9 @@ def test_counts_are_unpaired_and_say_so(examples):
     for name in ("base", "own", "others", "to_others", "dissociation", "net"):
         np.testing.assert_allclose(found[name], paired[name], atol=1e-12)
     assert set(found["ci_over"]) == {"examples, unpaired"} and set(paired["ci_over"]) == {"examples"}
-    assert "do not say which examples fail" in found["why"].iloc[-1] and not paired["why"].iloc[-1]
+    told = "3 tasks cannot tell whether lists are specific: no p below 0.17"
+    assert found["why"].iloc[-1] == f"{told}; counts do not say which examples fail"
+    assert told in paired["why"].iloc[-1] and paired["specific"].isna().all()
     means = found["task"] == "mean"
     wide, least = (found[means][high] - found[means][low] for low, high in
                    (("ci_low", "ci_high"), ("same_low", "same_high")))  # fmt: skip
@@ -191,6 +194,36 @@ def test_parts_of_counts_have_their_tests():
     without = headspec.decompose(values, **FEW).set_index("part")
     assert without["p_value"].notna().to_dict() == {name: name == "own" for name in without.index}
     assert without["why"]["source"] == "neither n nor examples"
+
+
+@pytest.mark.parametrize("k", [4, 5, 9])
+def test_neither_strong_lists_nor_fragile_tasks_are_specific(k):
+    """However they combine: what is the same function of the list in every task has the largest p."""
+    rng = np.random.default_rng(k)
+    strength, fragility = np.sort(rng.random((2, k)), axis=1)  # the worst: strong lists of fragile tasks
+    for made in (1 - strength[:, None] * fragility, 1 - strength[:, None] - fragility, np.ones((k, k))):
+        assert p_specific(made, 0) == 1
+    own = 1 - strength[:, None] * fragility * (1 + 9 * np.eye(k))
+    assert p_specific(own, 0) == pytest.approx(least_p(k)) and p_specific(2 - own, 0) > 0.5
+    noise = rng.normal(size=(k, k))
+    scaled = noise * rng.uniform(0.1, 9, k) + rng.normal(size=k)
+    assert p_specific(noise, 0) == p_specific(scaled, 0)
+    assert np.isnan(p_specific(np.where(np.eye(k), np.nan, noise), 0))
+
+
+@pytest.mark.parametrize(("k", "specific", "said"), [
+    (2, None, "2 tasks cannot tell whether lists are specific: no p below 0.5"),
+    (3, None, "3 tasks cannot tell whether lists are specific: no p below 0.17"),
+    (4, True, ""), (9, True, ""),
+])  # fmt: skip
+def test_lists_are_specific_where_enough_tasks_can_tell(k, specific, said):
+    rng = np.random.default_rng(k)
+    rows = answers(additive(rng, k, lists=0.1, own=0.4), 100, rng)
+    mean, own = headspec.dissociate(rows, **FEW).iloc[-1], headspec.decompose(rows, **FEW).set_index("part")
+    assert mean["why"] == said and (mean["specific"] is specific or pd.isna(mean["specific"]))
+    assert mean["p_specific"] == own["p_value"]["own"] == least_p(k)
+    for changed in ({"chance": 0.94}, {"confidence": 0.99} if k == 4 else {"chance": 0.95}):
+        assert pd.isna(headspec.dissociate(rows, **changed, **FEW).iloc[-1]["specific"])
 
 
 def test_fragility_is_shared_by_models_or_not():
@@ -329,3 +362,37 @@ def test_verdicts_keep_their_level(made_of, known):
     assert "tasks" in NULLS[made_of] or rates["target"] <= few
     assert rates["target"] > 0.4 or "tasks" not in NULLS[made_of]
     assert rates["task"] > 0.3 or "lists" not in NULLS[made_of]
+
+
+#: matrices without any task's own heads, by what they are made of
+WITHOUT_OWN = {
+    **{name: lambda rng, k, effects=effects: additive(rng, k, **effects) for name, effects in NULLS.items()},
+    "multiplied": multiplied,
+    "multiplied, strong lists of fragile tasks": lambda rng, k: multiplied(rng, k, together=True),
+}
+
+
+def is_specific(made: np.ndarray, n: int, runs: int, rng: np.random.Generator) -> bool:
+    """The verdict on answers to n examples of `runs` seeds, whose matrices vary if there are several."""
+    varied = made + (0.1 * rng.normal(size=(runs, *made.shape)) if runs > 1 else 0)
+    seeds = np.clip(np.broadcast_to(varied, (runs, *made.shape)), 0.03, 0.97)
+    rows = [answers(each, n, rng).assign(seed=seed) for seed, each in enumerate(seeds)]
+    return bool(headspec.dissociate(pd.concat(rows), **FEW).iloc[-1]["specific"])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("made_of", WITHOUT_OWN)
+def test_specific_keeps_its_level(made_of, runs):
+    rng = np.random.default_rng(12)
+    found = [is_specific(WITHOUT_OWN[made_of](rng, k), 60, runs, rng) for k in (4, 5, 9) for _ in range(12)]
+    assert np.sum(found) <= stats.binom.ppf(0.9999, len(found), 0.12 if "strong" in made_of else 0.05)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("runs", [1, 3])
+def test_specific_finds_own_heads(runs):
+    rng = np.random.default_rng(13)
+    effects = {"lists": 0.15, "tasks": 0.15, "own": 0.3}
+    found = [is_specific(additive(rng, k, **effects), 60, runs, rng) for k in (4, 5, 9) for _ in range(6)]
+    assert np.mean(found) > 0.8

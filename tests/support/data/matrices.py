@@ -19,6 +19,17 @@ def additive(
     return np.clip(0.65 + by_list[:, None] + by_task - own * np.eye(k), 0.03, 0.97)
 
 
+def multiplied(rng: np.random.Generator, k: int, together: bool = False) -> np.ndarray:
+    """Relative performance (k, k), less the product of the strength of a list and the fragility of a task.
+
+    `together`: the stronger the list of a task, the more fragile the task.
+    """
+    strength, fragility = rng.uniform(0.1, 1, size=(2, k))
+    if together:
+        strength, fragility = np.sort(strength), np.sort(fragility)
+    return np.clip(1 - 0.9 * strength[:, None] * fragility, 0.03, 0.97)
+
+
 def answers(performance: np.ndarray, n: int, rng: np.random.Generator) -> pd.DataFrame:
     """A row for each answer to n examples of every task; examples are hard for several lists alike."""
     frames = []

@@ -81,6 +81,8 @@ COLUMNS = {
     "p_holm": "`p_value` corrected by Holm's method over its [family](statistics.md#p_holm)",
     "p_seeds": "p for [other seeds](statistics.md#p_seeds) and examples; null with one or two seeds",
     "p_seeds_holm": "`p_seeds` corrected by Holm's method over its [family](statistics.md#p_holm)",
+    "p_specific": "of task `mean`, one-sided: lists of heads cost their own tasks no more than other lists "
+    "do, [beyond strong lists and fragile tasks](statistics.md#specific)",
     "p_value": "p of a [test](statistics.md#p_value) of these runs alone; null without one",
     "passage": "as named",
     "penalty": "L0 penalty, for heads that it leaves open, if not `gates.penalty`; else null",
@@ -103,6 +105,8 @@ COLUMNS = {
     "sentence": "as named",
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "source": "task whose data would be added",
+    "specific": "of task `mean`: `p_specific` is small, and the interval of mean D above 0; null with fewer "
+    "than four tasks, or an unpruned model at chance",
     "step": "steps done; with gates, the last has the heads that were kept",
     "stimulus_id": "as named",
     "subject": "as named",

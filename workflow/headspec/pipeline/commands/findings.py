@@ -63,6 +63,8 @@ def describe(
     shown = {"combined": means}
     if areas is not None:
         sentences.append(_above_zero(learnt(areas)))
+    if "specific" in means and len(enough := means[means["specific"].notna()]):
+        sentences.append(_specific(enough))
     if (contrasts := frames.get("contrasts")) is not None:
         shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
         sentences += [_contrasted(row) for row in row_dicts(shown["contrasts"])]
@@ -173,6 +175,13 @@ def _above_zero(areas: pd.DataFrame) -> str:
     """``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
     parts = [f"{name} {int((rows['ci_low'] > 0).sum())} of {len(rows)}" for name, rows in by_method(areas)]
     return f"all fractions of heads together, interval of D above 0: {'; '.join(parts)}"
+
+
+def _specific(means: pd.DataFrame) -> str:
+    """``specific to their tasks, beyond strong lists and fragile tasks: tuned 1 of 2; frozen 0 of 2``"""
+    counts = [(name, rows["specific"].eq(True)) for name, rows in by_method(means)]
+    parts = [f"{name} {yes.sum()} of {len(yes)}" for name, yes in counts]
+    return f"specific to their tasks, beyond strong lists and fragile tasks: {'; '.join(parts)}"
 
 
 def _contrasted(row: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from headspec.config.values import MEAN
@@ -15,7 +16,9 @@ from headspec.statistics.dissociation.parts import (
     FEWEST_TASKS,
     agreements,
     fragility,
+    least_p,
     mean_matrix,
+    p_specific,
     parts_of,
 )
 from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
@@ -57,7 +60,8 @@ SCHEMAS = {
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
         COMBINED_KEY | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
-        | TESTED | NET | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG} | UNPRUNED,
+        | TESTED | NET | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG}
+        | {"p_specific": FLOAT, "specific": FLAG} | UNPRUNED,
         keys=4,
         row="mixture and task, at the main fraction",
         paths=("tables/combined.parquet", "tables/iat_combined.parquet"),
@@ -136,11 +140,18 @@ def case_columns(sampled: ResampledDissociation, confidence: float, distinct: fl
 
 
 def rows_and_case(
-    sampled: ResampledDissociation, tasks: Sequence[str], confidence: float, distinct: float
+    sampled: ResampledDissociation, tasks: Sequence[str], confidence: float, distinct: float, p: float
 ) -> list[dict[str, Any]]:
-    """Return a row for each task, and one for their mean, which has the case."""
+    """Return a row for each task, and one for their mean, which has the case and the verdict `specific`.
+
+    `p` is `p_specific` of the mean matrix. Lists are specific if it is small and the interval of mean D lies
+    above 0. There is no verdict if no p of so few tasks is small enough, or an unpruned model is at chance.
+    """
     rows = task_rows(sampled.with_mean(), (*tasks, MEAN), confidence)
-    rows[-1] |= case_columns(sampled, confidence, distinct)
+    mean = rows[-1]
+    mean |= case_columns(sampled, confidence, distinct) | {"p_specific": p, "specific": None}
+    if least_p(len(tasks)) <= 1 - confidence and mean["case"] != CHANCE and np.isfinite(p):
+        mean["specific"] = bool(p <= 1 - confidence and mean["ci_low"] > 0)
     return rows
 
 
@@ -244,7 +255,8 @@ def _mixture_tables(
             table_rows["matrix_parts"] += [fields | learnt | {"fraction": level} | row for row in parts]
             profile = {"tasks": run.tasks, "fragility": fragility(mean_matrix(of_seeds, i))}
             table_rows[PROFILES].append(fields | learnt | {"fraction": level} | profile)
-        rows = rows_and_case(combined.at(main), run.tasks, confidence, distinct)
+        p = p_specific(mean_matrix(of_seeds, main), derive(seed, "parts", run.mixture))
+        rows = rows_and_case(combined.at(main), run.tasks, confidence, distinct, p)
         table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
         if len(every) > 1:
             rows = task_rows(combined.area(every).with_mean(), tasks, confidence)

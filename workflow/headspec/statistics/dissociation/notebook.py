@@ -17,6 +17,7 @@ from headspec.statistics.dissociation.counts import counted_matrices
 from headspec.statistics.dissociation.given import Given, given, keyed
 from headspec.statistics.dissociation.head_lists import rank_p
 from headspec.statistics.dissociation.matrices import ResampledMatrix, resample_matrices
+from headspec.statistics.dissociation.parts import least_p, p_specific
 from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.dissociation.resampled import ResampledDissociation, combine
 from headspec.statistics.dissociation.scores import relative
@@ -29,7 +30,8 @@ Floats = NDArray[np.float64]
 COLUMNS = (
     "task", "n_seeds", "n", "base", "own", "others", "random", "to_others", "dissociation", "ci_low",
     "ci_high", "ci_over", "p_value", "p_holm", "p_seeds", "p_seeds_holm", "net", "net_low", "net_high",
-    "p_random", "p_random_corrected", "unpruned_at_chance", "at_chance", "verdict", "why",
+    "p_random", "p_random_corrected", "unpruned_at_chance", "at_chance", "verdict", "p_specific", "specific",
+    "why",
 )  # fmt: skip
 SAME = ("same_low", "same_high")
 
@@ -80,6 +82,9 @@ def dissociate(
         - p_random: the list is one more random set; p_random_corrected, for the tasks of a size
         - verdict: of the mean, the case ('double, distinct', 'double', 'single', 'inverted', 'none' or
           'chance'); of a task, 'important' if its heads harm it more than random ones do, else 'neither'
+        - specific: of the mean, whether lists are specific to their tasks beyond being strong lists and
+          fragile tasks, at each size: the interval of D is above 0, and p_specific (sources renamed,
+          one-sided) at most 1 - confidence; none with two or three tasks, of which no p is below 0.5 or 0.17
         - why: why there is no verdict, or what it cannot say
 
     Raises
@@ -174,7 +179,8 @@ def _of_model(
     tables = []
     for level in levels:
         at = _at(sampled, one, level)
-        table = pd.DataFrame(rows_and_case(at, one.tasks, confidence, distinct))
+        p = np.nan if level is None else p_specific(_performance(one, level), seed)
+        table = pd.DataFrame(rows_and_case(at, one.tasks, confidence, distinct, p))
         if nested:
             low, high, _ = _at(nested, one, level).with_mean().interval(confidence)
             table = table.assign(same_low=low, same_high=high)
@@ -209,11 +215,16 @@ def _over(values: Floats, one: Given, level: int | None) -> Floats:
     return np.full(by_size.shape[1:], np.nan)
 
 
+def _performance(one: Given, level: int | None) -> Floats:
+    """Mean relative performance over seeds, (k, k)."""
+    return _over(relative(one.pruned(), one.unpruned()[:, None]), one, level)
+
+
 def _metrics(one: Given, level: int | None) -> dict[str, Floats]:
     """Columns (k,) of metrics, means over seeds."""
     k = len(one.tasks)
     matrix = _over(one.pruned(), one, level)
-    lost = 1 - _over(relative(one.pruned(), one.unpruned()[:, None]), one, level)
+    lost = 1 - _performance(one, level)
     own, to_own = np.diagonal(matrix), np.diagonal(lost)
     n = one.n() if one.counted else np.full(k, np.nan)
     return {
@@ -249,11 +260,16 @@ def _verdicts(one: Given, table: pd.DataFrame, confidence: float) -> pd.DataFram
         why[of_task] = "random sets are compared at each size"
     case = table["case"].iloc[-1]
     verdict.iloc[-1] = f"{case}, distinct" if table["distinct"].iloc[-1] else case
+    said = []
+    if (least := least_p(len(one.tasks))) > 1 - confidence:
+        said.append(f"{len(one.tasks)} tasks cannot tell whether lists are specific: no p below {least:.2g}")
+    elif table["size"].isna().all():
+        said.append("whether lists are specific is told at each size")
     if len(one.tasks) == 2 and case == "single":
-        why.iloc[-1] = "with two tasks it may be a stronger list of heads"
+        said.append("with two tasks it may be a stronger list of heads")
     if one.unpaired:
         table = table.assign(ci_over=table["ci_over"] + ", unpaired")
-        why.iloc[-1] = "; ".join(filter(None, [why.iloc[-1], "counts do not say which examples fail"]))
+        said.append("counts do not say which examples fail")
     if not one.counted:
         enough = len(one.runs) >= FEWEST
         bounds = [] if enough else ["ci_low", "ci_high", "net_low", "net_high"]
@@ -261,5 +277,7 @@ def _verdicts(one: Given, table: pd.DataFrame, confidence: float) -> pd.DataFram
         table = table.assign(ci_over="seeds" if enough else None)
         if not enough:
             verdict.iloc[-1] = None
-            why.iloc[-1] = f"neither n, examples nor {FEWEST} seeds: no interval"
+            table["specific"] = None
+            said = [f"neither n, examples nor {FEWEST} seeds: no interval"]
+    why.iloc[-1] = "; ".join(said)
     return table.assign(verdict=verdict, why=why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,27 @@ def fragility(performance: Floats) -> Floats:
     return centred
 
 
+def p_specific(performance: Floats, seed: int) -> float:
+    """One-sided p of a matrix (k, k) that no list of heads costs its own task more than others' lists do.
+
+    What each list costs a task is in standard deviations over lists, so that neither strong lists nor fragile
+    tasks count, whether they add up or multiply. The diagonal is compared with those of renamed sources: all
+    k! ways up to eight tasks, else `RANDOM` random ones. nan if a value is.
+    """
+    if not np.isfinite(performance).all():
+        return np.nan
+    k, cost = len(performance), performance.mean(axis=0) - performance
+    spread = performance.std(axis=0)
+    scaled = np.divide(cost, spread, out=np.zeros_like(cost), where=spread > TOLERANCE)
+    diagonals = scaled[renamings(k, seed), np.arange(k)].sum(axis=1)  # the first renaming is none
+    return float(np.mean(diagonals >= diagonals[0] - TOLERANCE))
+
+
+def least_p(k: int) -> float:
+    """Smallest possible `p_specific` of k tasks."""
+    return 1 / min(math.factorial(k), 1 + RANDOM)
+
+
 def parts_of(
     seeds: Sequence[ResampledMatrix], size: int, seed: int, same: Sequence[ResampledMatrix] = ()
 ) -> list[dict[str, Any]]:
@@ -80,10 +102,11 @@ def parts_of(
         if total > 0:  # neither constant nor nan
             row["share"] = value / total
         if total > 0 and drawn is not None and (sampled or part == OWN):
+            row["by_chance"] = drawn.mean() / total
             reached = np.count_nonzero(drawn >= value * (1 - TOLERANCE))
-            exact = part == OWN  # the first renaming is none
-            p_value = reached / len(drawn) if exact else (1 + reached) / (1 + len(drawn))
-            row |= {"by_chance": drawn.mean() / total, "p_value": p_value}
+            row["p_value"] = (1 + reached) / (1 + len(drawn))
+        if total > 0 and part == OWN:
+            row["p_value"] = p_specific(performance, seed)
         rows.append(row)
     return rows
 
