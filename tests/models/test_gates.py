@@ -289,7 +289,7 @@ def test_gradients_at_gates_are_the_same_with_checkpoints(kind):
 
     plain = gradients()
     with gates.edited(lambda row, context: calls.append(row) or context):
-        model.gradient_checkpointing_enable()
+        model.activation_checkpointing_enable()
         torch.testing.assert_close(gradients(), plain)
     assert len(calls) == 2 * LAYERS and plain.abs().max() > 0  # layers ran again in the backward pass
 

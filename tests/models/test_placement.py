@@ -53,7 +53,7 @@ def test_layers_compute_again_where_the_model_says_so(kind, score):
     attention.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
     headspec.head_importance(model, batches, score=score)
     once = sum(calls)
-    model.gradient_checkpointing_enable({"use_reentrant": True})
+    model.activation_checkpointing_enable({"use_reentrant": True})
     before = [(module.training, set(vars(module))) for module in model.modules()]
     calls.clear()
     np.testing.assert_array_equal(headspec.head_importance(model, batches, score=score), expected)
@@ -71,7 +71,7 @@ def test_layers_with_states_of_earlier_tokens_keep_theirs():
         model.eval()(input_ids=ids, past_key_values=past)
     batch = {"input_ids": ids, "labels": ids, "past_key_values": past}
     expected = headspec.head_importance(model, [batch])
-    model.gradient_checkpointing_enable()
+    model.activation_checkpointing_enable()
     np.testing.assert_array_equal(headspec.head_importance(model, [batch]), expected)
 
 
