@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headspec import per_example, tables
+from headspec.config.quantizations import QUANTIZATIONS
 from headspec.errors import DataError
 from headspec.heads.pruning import EVALUATION
 from headspec.per_example import array, columns, labels_and_predictions
@@ -110,7 +111,8 @@ def test_versions_have_every_package_that_computes():
                 imported.add(node.module.partition(".")[0])
     imported -= {*sys.stdlib_module_names, "headspec"}
     computing = {each for name in imported for each in packages[name] if not each.endswith("-stubs")}
-    assert computing == {*tables.COMPUTING} | OTHERS
+    by_name = {each.package for each in QUANTIZATIONS.values()}
+    assert computing | by_name == {*tables.COMPUTING} | OTHERS
     assert tables.versions().items() >= {"peft": metadata.version("peft")}.items()
 
 

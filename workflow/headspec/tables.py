@@ -30,7 +30,7 @@ WITH_RECORD = (
 #: packages that can change results
 COMPUTING = (
     "torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "scikit-learn", "peft", "tokenizers",
-    "sentencepiece", "sacrebleu", "datasets", "regex",
+    "sentencepiece", "sacrebleu", "datasets", "regex", "bitsandbytes", "torchao",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 #: column of class probabilities, which takes several times longer to read than all others

@@ -49,7 +49,7 @@ rule prompted:
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "pooling", "dtype"),
+        model=job(settings.model, "source", "sha256", "pooling", "dtype", "quantization"),
         version=job(versions.weights),
         precision=STUDY.precision,
         code=code("prompts/model.py"),

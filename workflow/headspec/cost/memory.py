@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headspec.config.methods import METHODS, alone
+from headspec.config.quantizations import QUANTIZATIONS
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.cost.passes import Stage
@@ -75,10 +76,15 @@ class Sizes:
         tied = config.get("tie_word_embeddings", not rotary)
         return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
 
-    def prompted(self, dtype: str) -> float:
-        """Return the bytes of a language model with linear layers in `dtype` and the rest in float32."""
+    def prompted(self, dtype: str, quantization: str | None = None) -> float:
+        """Return the bytes of a language model whose linear layers are quantised, or in `dtype`.
+
+        The rest is in float32.
+        """
         linear, others = self.parameters - self.embedded, self.embedded + self.head
-        size = NUMBER_BYTES // 2 if dtype == "bf16" else NUMBER_BYTES
+        size: float = NUMBER_BYTES // 2 if dtype == "bf16" else NUMBER_BYTES
+        if quantization:
+            size = QUANTIZATIONS[quantization].bits / 8
         return size * linear + NUMBER_BYTES * others
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
@@ -138,8 +144,11 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
         examples = getattr(study, cost.batch).batch_size
     copies = cost.adapted if cost.adapted and trains == "adapters" else cost.copies
     if trains == "nothing":
-        copies = HALF if settings.dtype == "bf16" else copies
-        weights = copies * size.prompted(settings.dtype)
+        weights = size.prompted(settings.dtype, settings.quantization)
+        if settings.quantization:
+            weights += size.prompted("bf16")  # the file while it is read
+        else:
+            weights *= HALF if settings.dtype == "bf16" else copies
     else:
         weights = NUMBER_BYTES * copies * size.parameters
     activations = 0.0

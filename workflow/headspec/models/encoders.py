@@ -46,7 +46,7 @@ def load(model: Model, key: str, seed: int = 0) -> PreTrainedModel:
     architecture(path, model, key)
     verify(path, model, key)
     try:
-        encoder = pretrained(path, getattr(model, "dtype", "fp32"))
+        encoder = pretrained(path, **from_pretrained.weights(model))
         if getattr(model, "weights", None) == RANDOM:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
@@ -75,7 +75,7 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
 
 
 def reference(model: Model, key: str) -> dict[str, str]:
-    """Return what identifies an encoder: `source` (with a hub model's commit), `sha256`, and any `dtype`.
+    """Return what identifies an encoder: `source` (of the hub, with its commit), `sha256`, and kept weights.
 
     Files are hashed, because names and shapes of tensors depend on the version of transformers.
     """
@@ -84,11 +84,12 @@ def reference(model: Model, key: str) -> dict[str, str]:
     source = f"hub:{hub_name(model)[0]}@{path.name}" if hub else model.source
     parts = [path] if path.is_file() else sorted([path / CONFIG, *weight_files(path)])
     names = [f"{part.name if path.is_dir() else ''} {files.sha256(part)}\n" for part in parts]
-    kept = {"dtype": dtype} if (dtype := getattr(model, "dtype", "fp32")) != "fp32" else {}
+    usual = {"dtype": "fp32", "quantization": None}
+    kept = {key: value for key, value in from_pretrained.weights(model).items() if value != usual[key]}
     return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()} | kept
 
 
-def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
+def pretrained(path: Path, dtype: str = "fp32", quantization: str | None = None) -> PreTrainedModel:
     """Load the encoder at `path`, a folder or a GGUF file, or an encoder-decoder with its head for tokens.
 
     A pooler without weights is removed, because it would be random. ValueError if other weights are missing.
@@ -98,7 +99,7 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
         from transformers import AutoModel, AutoModelForSeq2SeqLM
 
         loading = AutoModelForSeq2SeqLM if writes(settings(path, "model", str(path))) else AutoModel
-        encoder, missing = from_pretrained.load(loading, path, dtype)
+        encoder, missing = from_pretrained.load(loading, path, dtype, quantization)
     finally:
         gc.enable()
     pooler = {name for name in missing if name.startswith("pooler.")}

@@ -23,7 +23,7 @@ from headspec.errors import DamageError, HeadspecError, ModelError
 from headspec.models import encoders
 from headspec.models.language import LanguageHead, language_model
 from headspec.models.pretrained import folders, model_files
-from headspec.models.pretrained.from_pretrained import location
+from headspec.models.pretrained.from_pretrained import location, weights
 from headspec.provenance import files
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         found = _pretrained(folder)
         assert found  # such a model is not trained
         model, key = found
-        where, dtype = f"{key}.source: '{model.source}'", getattr(model, "dtype", "fp32")
-        whole = language_model(folders.folder(model, key, "weights"), where, not masked, dtype)
+        path, where = folders.folder(model, key, "weights"), f"{key}.source: '{model.source}'"
+        whole = language_model(path, where, not masked, **weights(model))
         arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
         arguments["encoder"] = _encoder(folder, description)

@@ -36,10 +36,10 @@ def section(study: Study, name: str, *keys: str) -> Values:
 
 
 def model(job: Job, *keys: str) -> Values:
-    """Return keys of a job's model; `weights` and `transformer` only if they are not the defaults."""
+    """Return keys of a job's model; those of `usual` only if they are not the defaults."""
     values = plain(job.model)
     values["source"] = place(values["source"])
-    usual = ("weights", PRETRAINED), ("transformer", None)
+    usual = ("weights", PRETRAINED), ("transformer", None), ("quantization", None)
     return {key: values[key] for key in keys if (key, values[key]) not in usual}
 
 

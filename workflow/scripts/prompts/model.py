@@ -11,6 +11,7 @@ from headspec.models.language import language_model
 from headspec.models.pretrained import folders
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.from_pretrained import weights
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.prompts.head import calibrate, prompted
@@ -24,7 +25,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     verify(path, model, key)
     with folders.as_planned(params.version, model, key, "weights"):
         continues = architecture(path, model, key) == CONTINUES
-        answering = language_model(path, where, continues, model.dtype)
+        answering = language_model(path, where, continues, **weights(model))
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(
         answering,

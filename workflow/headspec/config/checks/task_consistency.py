@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from headspec.config.glue import FILES
+from headspec.config.measures import heads
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
@@ -198,6 +199,7 @@ def prompt_problems(study: Study) -> Iterator[str]:
     if not trains_alone:
         yield from _compared(study)
     yield from _dtypes(study)
+    yield from _quantised(study)
     yield from _trained(study, list(mixed), alone if trains_alone else {})
 
 
@@ -225,6 +227,21 @@ def _compared(study: Study) -> Iterator[str]:
                 f"similarity.measures.{i}: got '{name}', which compares models that are trained, but methods "
                 f"trains none; expected some of {listing(expected)}."
             )
+
+
+def _quantised(study: Study) -> Iterator[str]:
+    """Yield problems with quantised models that are trained, or whose weights are ranked."""
+    for name, model in study.models.items():
+        if model.quantization is None:
+            continue
+        key = f"models.{name}.quantization: got '{model.quantization}', expected null"
+        if not prompts(study.methods):
+            yield f"{key}, because only the method 'prompted' runs quantised models."
+        for i, method in enumerate(study.methods):
+            if method in NAMED and METHODS[method].trains != "nothing":
+                yield f"{key}, because methods.{i}, '{method}', trains it; quantised weights are not trained."
+        for ranking in heads.of_weights(study.atlas.rankings if "atlas" in study.methods else ()):
+            yield f"{key}, because atlas.rankings has '{ranking}', a measure of weights in floating point."
 
 
 def _dtypes(study: Study) -> Iterator[str]:

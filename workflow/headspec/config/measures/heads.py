@@ -29,6 +29,7 @@ class HeadMeasure:
     #: the table from which its own is made; None: from the model and a task's examples
     made_from: str | None = None
     ranks: bool = True  #: whether `atlas.rankings` may name it: heads with the largest values matter most
+    of_weights: bool = False  #: whether it reads projections, which must then be plain
     learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
@@ -67,7 +68,9 @@ MEASURES = Registry[HeadMeasure](
             made_from="relevance",
             function=f"{ATLAS}.exclusive:exclusive",
         ),
-        "magnitude": HeadMeasure("magnitude", "magnitude", function=f"{ATLAS}.magnitude:magnitude"),
+        "magnitude": HeadMeasure(
+            "magnitude", "magnitude", of_weights=True, function=f"{ATLAS}.magnitude:magnitude"
+        ),
         "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
         "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
         "random": HeadMeasure("random", ranks=False),
@@ -104,6 +107,11 @@ def compared(rankings: Iterable[str]) -> list[str]:
         for name, measure in MEASURES.items()
         if measure.table in STANDARD or (measure.table and name in rankings)
     ]
+
+
+def of_weights(rankings: Iterable[str]) -> list[str]:
+    """Return those of `rankings` that read projections."""
+    return [name for name in rankings if MEASURES[name].of_weights]
 
 
 def learnt(rankings: Iterable[str]) -> list[str]:

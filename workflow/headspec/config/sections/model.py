@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import NUMBER, Checksum, Count, FractionBelowOne, Name, Section
+from headspec.config.quantizations import QUANTIZATIONS
+from headspec.config.sections.base import (
+    NUMBER,
+    Checksum,
+    Count,
+    FractionBelowOne,
+    Name,
+    OneOf,
+    Section,
+)
 
 Pooling = Literal["auto", "first", "cls", "mean", "last"]
 
@@ -57,6 +66,11 @@ class Model(Section):
         "fp32",
         description="for `prompted`: `bf16` halves the memory of linear layers, and multiplies in bf16 "
         "whatever `precision` is",
+    )
+    quantization: Annotated[str, OneOf(QUANTIZATIONS)] | None = Field(
+        None,
+        description="for `prompted`: linear layers are [quantised](tasks-and-models.md#large-models) as they "
+        "are loaded, by packages of `headspec[quantization]`",
     )
     gpus: Count = Field(
         1,

@@ -11,6 +11,7 @@ from torch import nn
 
 from headspec.errors import ModelError
 from headspec.models.attention.placement import device_of
+from headspec.models.attention.projections import is_packed
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ class Resuming:
     def _check(self) -> None:
         device, run = device_of(self.encoder), self.checked
         self.record(run)
-        within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
+        coarse = self.encoder.dtype == torch.bfloat16 or any(map(is_packed, self.encoder.modules()))
+        within = 0.05 if coarse else 1e-4
         for layer in self._points:
             head = layer % self.gates.site(layer).heads
             resumed = self.without(layer, head, run)

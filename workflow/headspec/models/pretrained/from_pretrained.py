@@ -1,4 +1,4 @@
-"""Loading by ``from_pretrained`` of transformers, in float32 or with linear layers in bfloat16."""
+"""Loading by ``from_pretrained`` of transformers: in float32, quantised, or with linear layers in bf16."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from headspec import plugins
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from headspec.config.sections.model import Model
+
+
+def weights(model: Model) -> dict[str, Any]:
+    """Return the arguments of `load` for the weights of a model in a config."""
+    return {"dtype": getattr(model, "dtype", "fp32"), "quantization": getattr(model, "quantization", None)}
 
 
 def location(path: Path) -> dict[str, Any]:
@@ -29,29 +36,45 @@ def silence() -> None:
     logging.set_verbosity_error()
 
 
-def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
+def load(
+    loading: Any, path: Path, dtype: str = "fp32", quantization: str | None = None
+) -> tuple[PreTrainedModel, set[str]]:
     """Load a model without remote code, with `keep_half` for "bf16"; also return names of missing weights.
 
-    Raises ValueError if weights are not finite.
+    Raises ValueError if weights are not finite, are quantised already, or `quantization` packs none.
     """
     import torch
 
     from headspec.models.attention.plain_weights import not_finite
+    from headspec.models.pretrained import quantized
 
     silence()
+    computes, more = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], {}
+    if quantization:
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
+        if getattr(config, "quantization_config", None):
+            raise ValueError("it is quantised already (quantization_config in config.json)")
+        with torch.device("meta"):
+            shape = loading.from_config(config)
+        skipped = quantized.outside_encoder(shape)
+        more["quantization_config"] = quantized.config(quantization, computes, skipped)
     model, info = loading.from_pretrained(
-        **location(path), dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[dtype],
-        use_safetensors=True, trust_remote_code=False, output_loading_info=True,
+        **location(path), dtype=computes, use_safetensors=True, trust_remote_code=False,
+        output_loading_info=True, **more,
     )  # fmt: skip
     if problem := not_finite(model):
         raise ValueError(problem)
+    if quantization and not quantized.keep_derivatives(model):
+        raise ValueError(f"{quantization} packs none of its weights")
     if dtype == "bf16":
         keep_half(model)
     return model, set(info["missing_keys"])
 
 
 def keep_half(model: PreTrainedModel) -> None:
-    """Keep the linear layers of a model's encoder in bfloat16, everything else in float32.
+    """Keep the linear layers of a model's encoder in bfloat16 unless packed, everything else in float32.
 
     The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 holds
     them exactly, results equal those of float32 under autocast. Embeddings, sums over layers, normalisation,
@@ -60,9 +83,14 @@ def keep_half(model: PreTrainedModel) -> None:
     import torch
     from transformers.pytorch_utils import Conv1D
 
+    from headspec.models.attention.placement import device_of
+    from headspec.models.attention.projections import is_packed
+
     encoder: Any = model.base_model
     linear = {module for module in encoder.modules() if isinstance(module, (torch.nn.Linear, Conv1D))}
     for module in model.modules():
+        if is_packed(module):
+            continue
         if module in linear:
             module.to(torch.bfloat16)
             continue
@@ -73,7 +101,7 @@ def keep_half(model: PreTrainedModel) -> None:
 
     @functools.wraps(forward)
     def cast(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(next(encoder.parameters()).device.type, torch.bfloat16):
+        with torch.autocast(device_of(encoder).type, torch.bfloat16):
             return forward(*args, **kwargs)
 
     encoder.forward = cast

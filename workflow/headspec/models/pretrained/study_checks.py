@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headspec import plugins
 from headspec.errors import HeadspecError, ModelError, listing
 from headspec.models.architectures import writes
-from headspec.models.pretrained import checks
+from headspec.models.pretrained import checks, quantized
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import config_of, is_described
 from headspec.models.pretrained.folders import present
@@ -95,6 +95,8 @@ def check_models(study: Study) -> None:
                 _check_tokenizer(path, model, key)
             elif is_described(model):
                 checks.check_sizes(model, key)
+            if model.quantization:
+                quantized.check(model.quantization, config_of(model, key), key, model.source)
             if path or is_described(model):
                 check_tasks(model, key, study.learnt)
                 check_attention(model, key, study.gates.attention)
