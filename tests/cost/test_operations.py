@@ -27,6 +27,7 @@ from headspec.pipeline.layout import Layout
 from headspec.tasks.kinds.translation import head as decoding
 from support.language import renamed
 from support.running.studies import CONFIG, prompted, study
+from support.tiers import cases
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
 
 T, WIDTH, INNER = 12, 32, 48
@@ -77,7 +78,7 @@ def test_operations_of_marian_by_hand():
     assert translated.written(config, SOURCE, TARGET, 1) == pytest.approx(by_hand - saved)
 
 
-@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+@pytest.mark.parametrize("kind", cases(ENCODER_DECODERS, {"marian", "t5"}.__contains__))
 def test_operations_of_translations_are_those_that_torch_counts_in_the_model(kind):
     model = encoder(kind, eos_token_id=None, forced_eos_token_id=None)
     model.generation_config.eos_token_id = None
@@ -167,7 +168,7 @@ def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
     assert set(rates) == set(PASSES) and min(rates.values()) > 0
 
 
-@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+@pytest.mark.parametrize("kind", cases(ENCODER_DECODERS, {"marian", "t5"}.__contains__))
 def test_the_measured_translator_ends_no_text_early(kind):
     full = encoder(kind).config
     small = throughput.reduced(full)

@@ -70,13 +70,14 @@ def test_the_table_has_what_one_pass_per_mask_gives(model, data, planned, tmp_pa
             )
             assert rows["example"].tolist() == list(range(len(texts)))
             assert rows["label"].tolist() == texts.label.tolist()
+            rows = rows[::5]
             with torch.no_grad():
-                alone = torch.cat([model.pool(texts.batch(np.array([row]))) for row in range(len(texts))])
+                alone = torch.cat([model.pool(texts.batch(np.array([row]))) for row in rows["example"]])
                 predicted, logits = model.predictions(task, alone), model.logits(task, alone)
             np.testing.assert_allclose(rows["prediction"], predicted, rtol=1e-4, atol=1e-5)
             if task != "r":
                 read = np.stack(rows["probabilities"])
-                assert read.dtype == np.float32 and read.shape == (len(texts), len(CLASSES[task]))
+                assert read.dtype == np.float32 and read.shape == (len(rows), len(CLASSES[task]))
                 np.testing.assert_allclose(read, logits.softmax(1), rtol=1e-4, atol=1e-6)
     model.gates.values = None
     table = evaluation_table(model, data, CPU)

@@ -126,7 +126,7 @@ def test_samples_are_the_same_again_and_vary_within_an_example(decoder):
 
     first = curve(2)
     assert first.equals(curve(2)) and not first.equals(curve(2, seed=1))
-    width = [row.high - row.low for row in (first.iloc[0], curve(12).iloc[0])]
+    width = [row.high - row.low for row in (first.iloc[0], curve(6).iloc[0])]
     assert width[1] < width[0]
 
 

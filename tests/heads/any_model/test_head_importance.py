@@ -386,6 +386,7 @@ def test_rounded_activations_may_have_a_derivative_of_their_own():
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
+@torch.compiler.set_stance("force_eager")  # compiling takes seconds
 def test_the_layers_of_bitnet_are_refused():
     """They round states to int8, and their scale alone keeps a derivative."""
     from transformers.integrations.bitnet import BitLinear, pack_weights

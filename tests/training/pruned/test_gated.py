@@ -217,7 +217,7 @@ def finished(folder, method: str, count: int, sets: Sets = TOGETHER, net=None, s
     return net, *finish(net, run, planned.gating(MAPS, None), state, never(folder))
 
 
-@pytest.mark.parametrize("sets", [TOGETHER, APART], ids=["together", "apart"])
+@pytest.mark.parametrize("sets", cases([TOGETHER, APART], APART.__eq__), ids=["together", "apart"])
 @pytest.mark.parametrize("method", CHOOSING)
 def test_every_pruning_method_ends_with_the_number_of_heads(method, sets, tmp_path):
     _, kept, frame = finished(tmp_path, method, 5, sets)

@@ -21,6 +21,7 @@ from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
 from headspec.training.variants.rescored import Rescored
+from support.tiers import cases
 from support.tiny import CPU, HEADS, LAYERS
 from support.two_tasks import CLASSES, NO_DROPOUT, dies_after, model, never, same, setup
 
@@ -209,7 +210,7 @@ def test_rates_go_up_again_and_fall_as_in_training(branched, tmp_path, decay):
 # --- resumed
 
 
-@pytest.mark.parametrize("last", [10, 13, 16])
+@pytest.mark.parametrize("last", cases([10, 13, 16], 13 .__eq__))
 @pytest.mark.parametrize("name", RESTRICTIONS)
 def test_interrupted_ends_give_the_same_bytes(branched, tmp_path, name, last):
     end = End(RESTRICTIONS[name], dropout=name == "rescored", peak=2e-3)

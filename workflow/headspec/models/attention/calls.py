@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -73,18 +73,25 @@ def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
         if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
             calls.append(Call(module, args[0], across=inside.get(module) in crossing))
 
+    places_of = functools.cache(_places)
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
-            names = inspect.signature(module.forward).parameters
-            places = [(place, name) for place, name in enumerate(names) if name in OTHER_STATES]
-            hook = functools.partial(enter, places)
-            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+            if places := places_of(getattr(module.forward, "__func__", module.forward)):
+                hook = functools.partial(enter, places)
+                stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
         for layer in layers:
             if layer not in parts:
                 stack.callback(layer.register_forward_pre_hook(take).remove)
         model(**inputs)
     return calls
+
+
+def _places(forward: Callable[..., Any]) -> list[tuple[int, str]]:
+    """Return where a forward function takes the states of another stack: places and names."""
+    names = inspect.signature(forward).parameters
+    first = "self" in names  # of a function that is not bound
+    return [(place - first, name) for place, name in enumerate(names) if name in OTHER_STATES]
 
 
 def following(calls: list[Call], width: int) -> nn.Module | None:
