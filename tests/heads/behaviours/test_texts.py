@@ -1,5 +1,7 @@
 """Heads that retrieve and heads that carry a task, against loops over prompts and heads."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import headspec
 from headspec.heads.behaviours import function_vectors, retrieval
 from headspec.heads.behaviours.probe import Probe
+from headspec.models.attention.past import fresh
 from support import language
+from support.model_types import any_model
 from support.models import WORDS
 from support.tiny import HEADS, LAYERS
 
@@ -90,12 +94,11 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
 
     def run(batch, row, edit):
         """The probability of the first token of an answer; `edit` changes what W_O is given."""
-        ids, labels = batch["input_ids"][row], batch["labels"][row]
-        end = int((labels != -100).nonzero()[0, 0])
+        ids, end = batch.inputs["input_ids"][row], int(batch.ends[row]) + 1
         hooks = [each.register_forward_pre_hook(lambda _, args, i=i: (edit(i, args[0].clone()),))
                  for i, each in enumerate(projections)]  # fmt: skip
         with torch.no_grad():
-            likely = model(input_ids=ids[None, :end]).logits[0, -1].softmax(-1)[labels[end]]
+            likely = model(input_ids=ids[None, :end]).logits[0, -1].softmax(-1)[batch.answers[row]]
         for hook in hooks:
             hook.remove()
         return float(likely)
@@ -103,7 +106,7 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
     def vectors(batches):
         seen = []
         for batch in batches:
-            for row in range(len(batch["input_ids"])):
+            for row in range(len(batch.ends)):
                 own = {}
                 run(batch, row, lambda i, x, own=own: own.setdefault(i, x.detach())[:, :] * 1)
                 seen.append(torch.stack([own[i][0, -1] for i in range(LAYERS)]))
@@ -112,15 +115,15 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
     found = []
     for task, pairs in TASKS.items():
         batches = {
-            kind: function_vectors._batches(
+            kind: [*function_vectors._prompts(
                 probe(model, tokenizer), pairs, np.random.default_rng(headspec.seeds.derive(0, task, kind)),
                 kind != "right",
-            )
+            )]
             for kind in ("right", "others", "asked")
         }  # fmt: skip
         means = [vectors(batches[kind]) for kind in ("right", "others")]
         for batch in batches["asked"]:
-            for row in range(len(batch["input_ids"])):
+            for row in range(len(batch.ends)):
                 before = run(batch, row, lambda i, x: x)
                 rises = np.zeros((2, LAYERS, HEADS))
                 for which, mean in enumerate(means):
@@ -140,6 +143,42 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
         np.testing.assert_allclose(table[name], expected[:, which].mean(0).ravel(), rtol=2e-2, atol=1e-6)
     se = (expected[:, 0] - expected[:, 1]).std(0, ddof=1) / np.sqrt(len(expected))
     np.testing.assert_allclose(table["se"], se.ravel(), rtol=2e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind", ["pythia", "gemma2", "opt", "bloom", "falcon-alibi", "deepseek-v3", "ragged"]
+)
+def test_passes_take_last_tokens_alone(kind):
+    """Of prompts of different lengths, after which the model predicts the same."""
+    model = any_model.model(kind).eval()
+    ids = torch.from_numpy(np.random.default_rng(0).integers(3, 60, (3, 9)))
+    lengths = torch.tensor([9, 5, 7])
+    mask = (torch.arange(9) < lengths[:, None]).long()
+    whole = function_vectors.Prompts(
+        {"input_ids": ids * mask, "attention_mask": mask}, lengths - 1, torch.tensor([3, 4, 5])
+    )
+    last = whole.last_tokens(model)
+    assert last.inputs["input_ids"].tolist() == ids.gather(1, lengths[:, None] - 1).tolist()
+    for i, n in enumerate(lengths):
+        alone = model(ids[i : i + 1, :n]).logits[0, -1].softmax(-1)[3 + i]
+        found = last.probability(model(**fresh(last.inputs)))[i]
+        torch.testing.assert_close(found, alone, rtol=1e-4, atol=1e-7)
+
+
+def test_models_that_do_not_ignore_padding_read_whole_prompts(made, monkeypatch):
+    model, _ = made
+    ids = torch.arange(3, 15).view(2, 6)
+    mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    whole = function_vectors.Prompts(
+        {"input_ids": ids, "attention_mask": mask}, torch.tensor([5, 3]), torch.tensor([3, 4])
+    )
+    assert whole.last_tokens(model) is not whole
+    monkeypatch.setattr(model.model, "forward", functools.partial(unmasked, model.model.forward))
+    assert whole.last_tokens(model) is whole
+
+
+def unmasked(forward, *args, attention_mask, **kwargs):
+    return forward(*args, attention_mask=None, **kwargs)
 
 
 def test_what_texts_need_is_told(made):

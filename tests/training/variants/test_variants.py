@@ -210,7 +210,7 @@ def test_rates_go_up_again_and_fall_as_in_training(branched, tmp_path, decay):
 # --- resumed
 
 
-@pytest.mark.parametrize("last", cases([10, 13, 16], 13 .__eq__))
+@pytest.mark.parametrize("last", cases([10, 13, 16], (13).__eq__))
 @pytest.mark.parametrize("name", RESTRICTIONS)
 def test_interrupted_ends_give_the_same_bytes(branched, tmp_path, name, last):
     end = End(RESTRICTIONS[name], dropout=name == "rescored", peak=2e-3)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from headspec.heads.any_model import own, text_batches
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, arguments
 from headspec.heads.any_model.scored import Contexts, Scored
 from headspec.heads.behaviours.probe import Floats, Probe
+from headspec.models.attention.past import fresh, is_past
 from headspec.models.attention.placement import device_of
 from headspec.seeds import derive
 
@@ -47,24 +50,25 @@ def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
     """Return the rises of a task's prompts, (n, layers, heads), and their controls."""
     gates = probe.gates
     right, others, asked = (
-        [*_batches(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right")]
+        [*_prompts(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right")]
         for kind in ("right", "others", "asked")
     )
     with ExitStack() as stack:
-        scored = Scored(gates, _probability, False, stack)
-        means = [_means(scored, batches) for batches in (right, others)]
+        scored = Scored(gates, lambda outputs, _: prompts.probability(outputs), False, stack)
+        means = [_means(scored, each) for each in (right, others)]
         values: tuple[list[torch.Tensor], ...] = ([], [])
-        for batch in asked:
-            scored.start(batch)
-            contexts, ends = scored.contexts(batch), _ends(batch)
+        for whole in asked:
+            prompts = whole.last_tokens(gates.model)
+            scored.start(prompts.inputs)
+            contexts = scored.contexts(prompts.inputs)
             before = scored.passes.record(scored.losses)
             for mean, rises in zip(means, values, strict=True):
 
                 def instead(
-                    row: int, mean: Any = mean, contexts: Contexts = contexts, ends: Any = ends
+                    row: int, mean: Any = mean, contexts: Contexts = contexts, at: Prompts = prompts
                 ) -> Any:
                     vectors = contexts[row].clone()
-                    vectors[torch.arange(len(ends)), ends] = mean[row].to(vectors)
+                    vectors[at.each, at.ends] = mean[row].to(vectors)
                     return vectors
 
                 replaced = each_replaced(scored.passes, scored.losses, gates.exists, instead)
@@ -78,8 +82,62 @@ def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
     return found[0], found[1]
 
 
-def _batches(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: bool) -> Sequence[Inputs]:
-    """Return batches of prompts with examples of a task and an unanswered one, and its answers."""
+@dataclass
+class Prompts:
+    """A batch of prompts.
+
+    Attributes
+    ----------
+    inputs : arguments of the model
+    ends : place of the last token of each, (n,)
+    answers : id of the first token of each answer, (n,)
+    """
+
+    inputs: Inputs
+    ends: torch.Tensor
+    answers: torch.Tensor
+
+    @property
+    def each(self) -> torch.Tensor:
+        """Numbers of the prompts, (n,)."""
+        return torch.arange(len(self.ends), device=self.ends.device)
+
+    def probability(self, outputs: Any) -> torch.Tensor:
+        """Return the probability of the first token of each answer, (n,)."""
+        likely = outputs.logits[self.each, self.ends].float().softmax(-1)
+        right: torch.Tensor = likely[self.each, self.answers]
+        return right
+
+    @torch.no_grad()
+    def last_tokens(self, model: Any) -> Prompts:
+        """Return the last tokens alone, with the states of those before them.
+
+        A pass then takes one token of each prompt. Returns all tokens if the model keeps no states, or
+        predicts something else with these, since it does not ignore what pads prompts on the left.
+        """
+        ids, device = self.inputs["input_ids"], self.ends.device
+        places = (
+            torch.arange(int(self.ends.max()) + 1, device=device) - (self.ends.max() - self.ends)[:, None]
+        )
+        attended, places = (places >= 0).long(), places.clamp(0)
+        aligned = {"input_ids": ids.gather(1, places), "attention_mask": attended}
+        if "position_ids" in inspect.signature(model.forward).parameters:
+            aligned["position_ids"] = places
+        try:
+            past = model(**{name: value[:, :-1] for name, value in aligned.items()}, use_cache=True)
+            last = {name: value[:, -1:] for name, value in aligned.items()} | {"attention_mask": attended}
+            last["past_key_values"] = past.past_key_values
+            made = Prompts(last, torch.zeros_like(self.ends), self.answers)
+            found, expected = made.probability(model(**fresh(last))), self.probability(model(**self.inputs))
+        except Exception:  # the model's code may raise anything
+            return self
+        within = 0.05 if model.dtype == torch.bfloat16 else 1e-3
+        same = is_past(last["past_key_values"]) and torch.allclose(found, expected, rtol=within, atol=1e-6)
+        return made if same else self
+
+
+def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: bool) -> Iterator[Prompts]:
+    """Yield batches of prompts with examples of a task and an unanswered one."""
     prompts, answers = [], []
     for _ in range(probe.sequences):
         drawn = [pairs[i] for i in rng.permutation(len(pairs))[: min(SHOTS, len(pairs) - 1) + 1]]
@@ -91,29 +149,17 @@ def _batches(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: boo
         prompts.append("".join(examples) + f"Q: {asked}\nA:")
         answers.append(f" {answer}")
     model = probe.gates.model
-    made = text_batches.made(model, probe.tokenizer, {"prompts": prompts, "answers": answers})
-    return [arguments(batch, device_of(model)) for batch in made]
+    for batch in text_batches.made(model, probe.tokenizer, {"prompts": prompts, "answers": answers}):
+        inputs = arguments(batch, device_of(model))
+        labels = inputs.pop(LABELS)
+        first = (labels != IGNORED).int().argmax(1)
+        yield Prompts(inputs, first - 1, labels.gather(1, first[:, None])[:, 0])
 
 
-def _ends(batch: Inputs) -> torch.Tensor:
-    """Return the place of the last token of each prompt, (n,)."""
-    first: torch.Tensor = (batch[LABELS] != IGNORED).int().argmax(1)
-    return first - 1
-
-
-def _probability(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return the probability of the first token of each answer, (n,)."""
-    each, ends = torch.arange(len(batch[LABELS])), _ends(batch)
-    likely = outputs.logits[each, ends].float().softmax(-1)
-    right: torch.Tensor = likely[each, batch[LABELS][each, ends + 1]]
-    return right
-
-
-def _means(scored: Scored, batches: Sequence[Inputs]) -> dict[int, torch.Tensor]:
+def _means(scored: Scored, batches: Sequence[Prompts]) -> dict[int, torch.Tensor]:
     """Return the mean context vectors of the last tokens of prompts, row: (heads, size)."""
     found: dict[int, list[torch.Tensor]] = {}
-    for batch in batches:
-        ends = _ends(batch)
-        for row, context in scored.contexts(batch).items():
-            found.setdefault(row, []).append(context[torch.arange(len(ends)), ends].float())
+    for prompts in batches:
+        for row, context in scored.contexts(prompts.inputs).items():
+            found.setdefault(row, []).append(context[prompts.each, prompts.ends].float())
     return {row: torch.cat(vectors).mean(0) for row, vectors in found.items()}
