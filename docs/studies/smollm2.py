@@ -33,7 +33,7 @@ TASKS = {
                 ("Germany", "Berlin"), ("Russia", "Moscow"), ("Egypt", "Cairo"), ("China", "Beijing"),
                 ("Greece", "Athens"), ("Cuba", "Havana")],
     "plural": [("cat", "cats"), ("box", "boxes"), ("city", "cities"), ("tree", "trees"), ("dish", "dishes"),
-               ("car", "cars"), ("baby", "babies"), ("river", "rivers"), ("glass", "glasses"), ("dog", "dogs")],
+               ("car", "cars"), ("baby", "babies"), ("hill", "hills"), ("glass", "glasses"), ("pen", "pens")],
     "past": [("walk", "walked"), ("go", "went"), ("see", "saw"), ("play", "played"), ("eat", "ate"),
              ("run", "ran"), ("call", "called"), ("take", "took"), ("open", "opened"), ("give", "gave")],
     "comparative": [("small", "smaller"), ("good", "better"), ("large", "larger"), ("bad", "worse"),

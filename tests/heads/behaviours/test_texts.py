@@ -181,6 +181,25 @@ def unmasked(forward, *args, attention_mask, **kwargs):
     return forward(*args, attention_mask=None, **kwargs)
 
 
+def test_name_movers_attend_from_the_end_to_the_answer(made):
+    model, tokenizer = made
+    a, b, c, d = WORDS[-4:]
+    prompts = [(f"{c} {a} {b} {d} {b}", a, b), (f"{c} {a} {a} {b}", a, b), (f"{d} {b} {a} {c}", b, a)]
+    table = headspec.head_behaviours(model, tokenizer, ["name_mover"], prompts=prompts)
+    expected = np.zeros((2, LAYERS, HEADS))
+    for prompt, *texts in prompts:
+        ids = tokenizer(prompt)["input_ids"]
+        read = [tokenizer.convert_ids_to_tokens(each).strip("\u2581\u0120") for each in ids]
+        maps = headspec.attention_maps(model, {"input_ids": torch.tensor([ids])})
+        for values, text in zip(expected, texts, strict=True):
+            places = [place for place, token in enumerate(read) if token == text]
+            assert places
+            for head, weights in maps.items():
+                values[head] += float(weights[0, -1][places].sum()) / len(prompts)
+    for name, values in zip(("score", "control"), expected, strict=True):
+        np.testing.assert_allclose(table[name], values.ravel(), atol=1e-6)
+
+
 def test_what_texts_need_is_told(made):
     model, tokenizer = made
     long = {"tokenizer": tokenizer, "tokens": 10**5}
@@ -189,6 +208,12 @@ def test_what_texts_need_is_told(made):
         ("retrieval", {}, "tokenizer: missing; the behaviour 'retrieval' reads texts"),
         ("retrieval", long, "tokens: got 100000, with which 'retrieval' reads"),
         ("function_vector", {"tokenizer": tokenizer}, "tasks: missing; the behaviour 'function_vector'"),
+        ("name_mover", {"tokenizer": tokenizer, "prompts": [("a b", "a", "b")]}, "prompts: got 1"),
+        (
+            "name_mover",
+            {"tokenizer": tokenizer, "prompts": [("a b", "a", "c")] * 2},
+            "prompts: 'c' is not in",
+        ),
         ("function_vector", few, "tasks: 'few' has 5 different pairs, expected at least 6"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):

@@ -19,6 +19,10 @@ Floats = NDArray[np.float64]
 Tasks = Mapping[str, Sequence[tuple[str, str]]]
 
 
+#: a prompt, its answer and another text in it
+Prompts = Sequence[tuple[str, str, str]]
+
+
 @dataclass(frozen=True, eq=False)
 class Probe:
     """A model and settings of `head_behaviours`; `kept` is what behaviours share."""
@@ -30,4 +34,5 @@ class Probe:
     tokens: int
     seed: int
     tasks: Tasks
+    prompts: Prompts = ()
     kept: dict[str, Any] = field(default_factory=dict)

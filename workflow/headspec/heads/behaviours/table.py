@@ -15,7 +15,8 @@ from scipy.special import stdtrit
 from headspec.errors import ModelError, listing, nearest
 from headspec.heads.any_model import own
 from headspec.heads.behaviours.function_vectors import function_vectors
-from headspec.heads.behaviours.probe import Floats, Probe, Tasks
+from headspec.heads.behaviours.name_movers import name_movers
+from headspec.heads.behaviours.probe import Floats, Probe, Prompts, Tasks
 from headspec.heads.behaviours.random_tokens import RANDOM_TOKENS, attended
 from headspec.heads.behaviours.retrieval import retrieval
 from headspec.models.attention.probe_inputs import check_model
@@ -31,6 +32,7 @@ BEHAVIOURS: dict[str, Callable[[Probe], tuple[Floats, Floats]]] = {
     **{name: functools.partial(attended, name) for name in RANDOM_TOKENS},
     "retrieval": retrieval,
     "function_vector": function_vectors,
+    "name_mover": name_movers,
 }
 
 
@@ -44,6 +46,7 @@ def head_behaviours(
     sequences: int = 8,
     tokens: int = 48,
     tasks: Tasks | None = None,
+    prompts: Prompts = (),
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -58,7 +61,7 @@ def head_behaviours(
     - ``first_token``: of the first token of the sequence (attention sink); control as of ``previous_token``
 
     The control of the second and third is the weight at the same places of sequences whose second half is of
-    other random tokens. Two more read texts:
+    other random tokens. Three more read texts:
 
     - ``retrieval``: share of the tokens of a number, hidden in other sentences, that the model copies while
       the head attends to them more than to any other token (Wu et al. 2024); control: the same, of another
@@ -66,6 +69,8 @@ def head_behaviours(
     - ``function_vector``: rise of the probability of the answer in prompts whose examples have shuffled
       answers, when the head's context vector at the last token is its mean over prompts with right ones (Todd
       et al. 2024); control: with its mean over other prompts with shuffled ones
+    - ``name_mover``: weight of the last token of your `prompts` on the answer, such as the name that is to
+      follow (Wang et al. 2023); control: on the other text
 
     Parameters
     ----------
@@ -76,6 +81,8 @@ def head_behaviours(
     sequences : their number, at least two; for ``function_vector``, prompts of each task
     tokens : in each half, at least eight; for ``retrieval``, a quarter of those that hide numbers
     tasks : for ``function_vector``, at least six pairs of each: ``{"opposites": [("hot", "cold"), ...]}``
+    prompts : for ``name_mover``, at least two, with an answer and another text that are both in the prompt:
+        ``[("Ann and Bob ran. Bob gave a cup to", "Ann", "Bob"), ...]``
     confidence : of the intervals
     seed : of the tokens
 
@@ -113,7 +120,7 @@ def head_behaviours(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     with own.measuring(model), torch.no_grad():
-        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, tasks or {})
+        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, tasks or {}, prompts)
         measured = {name: BEHAVIOURS[name](probe) for name in behaviours}
     exists = probe.gates.exists
     frames = [_table(name, *measured[name], exists, confidence) for name in behaviours]

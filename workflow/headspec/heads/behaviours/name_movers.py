@@ -1,0 +1,60 @@
+"""Heads that attend from the end of a prompt to its answer (Wang et al. 2023)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from headspec.heads.behaviours.maps import captured
+from headspec.heads.behaviours.probe import Floats, Probe
+from headspec.models.attention.placement import device_of
+
+
+def name_movers(probe: Probe) -> tuple[Floats, Floats]:
+    """Return weights of the last token of prompts on the answer and on another text, (n, layers, heads).
+
+    ValueError without a tokenizer or prompts, or if a prompt lacks its answer or the other text.
+    """
+    if probe.tokenizer is None or len(probe.prompts) < 2:
+        raise ValueError(
+            f"prompts: got {len(probe.prompts)}; the behaviour 'name_mover' needs a tokenizer and two or more"
+        )
+    if not probe.tokenizer.is_fast:
+        raise ValueError("tokenizer: got a slow one, expected one that tells where in a text its tokens are")
+    read = [_places(probe, number, *prompt) for number, prompt in enumerate(probe.prompts)]
+    gates = probe.gates
+    found = np.zeros((2, len(read), *gates.exists.shape))
+    for i, (ids, *texts) in enumerate(read):
+        last: dict[int, torch.Tensor] = {}
+
+        def receive(row: int, weights: torch.Tensor, into: dict[int, torch.Tensor] = last) -> None:
+            into[row] = weights[0, :, -1].float().cpu()  # (heads, tokens)
+
+        tokens = torch.tensor([ids], device=device_of(gates.model))
+        with captured(gates, receive):
+            gates.model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
+        for row, weights in last.items():
+            for values, places in zip(found, texts, strict=True):
+                values[i, row, : len(weights)] = weights[:, places].sum(1).numpy()
+    return found[0], found[1]
+
+
+def _places(
+    probe: Probe, number: int, prompt: str, answer: str, other: str
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the tokens of a prompt, and the places of those of its answer and of the other text."""
+    assert probe.tokenizer is not None
+    read = probe.tokenizer(prompt, return_offsets_mapping=True)
+
+    def of(text: str) -> list[int]:
+        starts = [i for i in range(len(prompt)) if text.strip() and prompt.startswith(text.strip(), i)]
+        spans = [(start, start + len(text.strip())) for start in starts]
+        if not spans:
+            raise ValueError(f"prompts: {text!r} is not in prompt {number}, {prompt!r}")
+        return [
+            place
+            for place, (first, end) in enumerate(read["offset_mapping"])
+            if any(first < stop and start < end for start, stop in spans)
+        ]
+
+    return read["input_ids"], of(answer), of(other)
