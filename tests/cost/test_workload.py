@@ -106,7 +106,8 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     found = {name: extent.lengths["llama", name] for name in shots}
     for name, k in shots.items():
         train = prepare.prepare(name, study.tasks[name], 0).train
-        wording = Wording(language.PROMPT, tuple(words), name == "talk").showing(train.head(k), [*answers])
+        wording = Wording(language.PROMPT, tuple(words), name == "talk")
+        wording = Prompts.showing(wording, train.head(k), [*answers])
         prompts = Prompts(tokenizer, wording, 60, name).encode(train, [*answers])[0]["input_ids"]
         assert found[name].prompt == pytest.approx(prompts.str.len().mean(), abs=3 if k else 1.5)
         if name != "talk":

@@ -20,7 +20,7 @@ def answers(tokenizer) -> dict[str, str]:
 
 def prompts(tokenizer, answers, shots: int = 2, most: int = 200) -> Prompts:
     wording = Wording(PROMPT, tuple(answers[name] for name in CLASSES), chat=True)
-    wording = wording.showing(language.table().head(shots), CLASSES)
+    wording = Prompts.showing(wording, language.table().head(shots), CLASSES)
     return Prompts(tokenizer, wording, most, "tasks.t")
 
 

@@ -249,7 +249,9 @@ def test_prompts_without_tokens_are_refused(made, task, texts, problem):
 
     def job() -> None:
         asked = load(config(gpt, **{"answers": language.answers(gpt)} | settings)).tasks["a"]
-        wording = Wording.for_task(asked, language.CLASSES).showing(train[: asked.shots], language.CLASSES)
+        wording = Prompts.showing(
+            Wording.for_task(asked, language.CLASSES), train[: asked.shots], language.CLASSES
+        )
         prompts = Prompts(AutoTokenizer.from_pretrained(gpt), wording, 40, "tasks.a")
         prompts.encode(table, language.CLASSES)
         if asked.calibration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from headspec.redaction import redacted
@@ -73,6 +73,12 @@ class ChangedError(HeadspecError):
 
 class UnplannedError(HeadspecError):
     """A job loaded code that its plan does not cover."""
+
+
+class ScoreError(DataError, ValueError):
+    """A score of written texts fails; `texts` are the examples and texts of all that is written so far."""
+
+    texts: Sequence[tuple[int, str]] = ()
 
 
 class ModelError(HeadspecError):

@@ -23,6 +23,7 @@ REGISTERING = "HEADSPEC_MODEL_TYPES"
 #: attribute of functions that holds their declaration
 DECLARED = "__headspec__"
 HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity", "pruning method"
+TEXT_SCORE = "score of texts"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ def pruning_method(name: str, label: str) -> Callable[[F], F]:
     heads), True for each head to keep.
     """
     return _declare(PRUNING_METHOD, name, label)
+
+
+def text_score(name: str) -> Callable[[F], F]:
+    """Declare a score of written texts, for `tasks.<name>.score` of tasks of generation.
+
+    The function takes a text that a model wrote, or what `pattern` finds in it, and the reference answer. It
+    returns a number, larger for better texts, whose mean is the metric `generated_score`. It is tried on an
+    empty text and some of the reference answers before any model writes.
+    """
+    return _declare(TEXT_SCORE, name, name)
 
 
 def _declare(declares: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:

@@ -1,14 +1,16 @@
 """Logging of a stage, and its progress: percentage, rate and time left."""
 
+import json
 import logging
 import sys
 import time
 from bdb import BdbQuit
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from headspec.errors import HeadspecError
+from headspec.errors import HeadspecError, ScoreError
 from headspec.provenance import hashes
 from headspec.provenance.files import storage_error
 from headspec.provenance.guard import unchanged
@@ -39,6 +41,8 @@ def stage(job: Any, label: str) -> Iterator[None]:
         hashes.keep([*job.input, *job.output])
     except HeadspecError as error:
         log.error("%s", error)
+        if isinstance(error, ScoreError) and error.texts:
+            _keep(error.texts, Path(job.log[0]).with_suffix(".texts.jsonl"))
         sys.exit(1)
     except BdbQuit:
         log.error("left at a breakpoint; `headspec debug <result>` stops there in a terminal")
@@ -49,6 +53,13 @@ def stage(job: Any, label: str) -> Iterator[None]:
         else:
             log.exception("failed")
         sys.exit(1)
+
+
+def _keep(texts: Sequence[tuple[int, str]], path: Path) -> None:
+    """Write the texts of a job that failed, which took it long."""
+    lines = [json.dumps({"example": int(i), "text": text}, ensure_ascii=False) + "\n" for i, text in texts]
+    path.write_text("".join(lines), encoding="utf-8")
+    log.error("the %d texts written so far, in order, are in %s", len(lines), path)
 
 
 class Redacting(logging.Formatter):

@@ -86,6 +86,7 @@ def ablate(
         several = examples.label.ndim > 1
         held = device.sharing(model.classifier(task).beams)
         results = examples.values(batch_values, rows, held, progress, task)  # as `_batch_results`
+    model.classifier(task).settle(task)
     loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require_finite(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)

@@ -25,10 +25,10 @@ from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.config.values import ALL, BASELINE, SIZE
 from headspec.errors import ConfigError, DataError, lines, listing, nearest, shown
-from headspec.plugins import HEADS, SIMILARITY
+from headspec.plugins import HEADS, SIMILARITY, TEXT_SCORE
 from headspec.redaction import redacted
 from headspec.registry import unknown
-from headspec.tasks import parts
+from headspec.tasks import parts, text_scores
 from headspec.tasks.kind import Kind
 from headspec.tasks.registry import KINDS
 
@@ -40,6 +40,7 @@ class Entries:
         self.heads: dict[str, HeadMeasure] = {}
         self.similarity: dict[str, SimilarityMeasure] = {}
         self.pruning_methods: dict[str, PruningMethod] = {}
+        self.text_scores: dict[str, str] = {}
         self.kinds: dict[str, Kind] = {}
         self.registering: list[str] = []  # plugins that register types of models
 
@@ -48,6 +49,7 @@ class Entries:
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
+        text_scores.OWN.plug(self.text_scores)
         KINDS.plug(self.kinds)
         os.environ[plugins.REGISTERING] = os.pathsep.join(self.registering)
         renew_keys(Study, *Study.__subclasses__())
@@ -56,7 +58,11 @@ class Entries:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
         declares, name, label, of = declared.declares, declared.name, declared.label, declared.of
         _check_name(name)
-        taken = {*similarity.MEASURES, *self.similarity} if declares == SIMILARITY else self._head_names()
+        taken = self._head_names()
+        if declares in (SIMILARITY, TEXT_SCORE):
+            taken = (
+                {*similarity.MEASURES, *self.similarity} if declares == SIMILARITY else {*self.text_scores}
+            )
         if name.lower() in {other.lower() for other in taken}:
             raise ConfigError(f"'{name}' is already taken (case is ignored); choose another name")
         if declares == SIMILARITY:
@@ -67,6 +73,8 @@ class Entries:
             if of not in similarity.TRAITS:
                 raise unknown("trait", of, similarity.TRAITS)
             self.similarity[name] = SimilarityMeasure(label, of, function)
+        elif declares == TEXT_SCORE:
+            self.text_scores[name] = function
         elif declares == HEADS:
             if of not in (None, *heads.STANDARD):
                 raise unknown("table of measures", of, heads.STANDARD)
@@ -116,7 +124,8 @@ def named(config: Any) -> list[str]:
 def names() -> tuple[str, ...]:
     """Return all names in the lists that plugins extend, and the keys of their kinds of tasks."""
     keys = [f"{name}.{key}" for name, kind in KINDS.items() for key in kind.keys]
-    return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS, *keys)
+    lists = (heads.MEASURES, similarity.MEASURES, pruning_methods.PRUNING_METHODS, KINDS, text_scores.OWN)
+    return (*(name for each in lists for name in each), *keys)
 
 
 def notice(config: Any) -> str:

@@ -157,7 +157,7 @@ def under_masks(
         close = closing(batch) if closing else model.gates.closed
         for i, mask in enumerate(masks):
             with close(mask.closed):
-                answers = model.predict(task, model.pool(batch), batch.labels)
+                answers = model.answer(task, batch)
             by_gates.append(answers.values.reshape(len(batch.rows), -1))
             if i in wanted and answers.probabilities is not None:
                 probabilities.append(answers.probabilities)
@@ -166,10 +166,12 @@ def under_masks(
         value_shape[:] = answers.values.shape[1:]
         return torch.cat([*by_gates, *probabilities], dim=1)  # (batch, masks * values + wanted * classes)
 
-    prefix = examples.prefix if examples.prefix and model.shares_prefix and not closing else 0
-    held = device.sharing(model.classifier(task).beams)
+    head = model.classifier(task)
+    shares = examples.prefix and model.shares_prefix and not (closing or head.reads_again)
+    prefix, held = examples.prefix if shares else 0, device.sharing(head.beams)
     with model.gates.watched():  # once for all masks
         values = examples.values(batch_values, rows, held, progress, task, len(masks), prefix)  # (rows, ...)
+    head.settle(task)
     width = len(masks) * int(np.prod(value_shape, dtype=int))
     # (masks, rows, [values])
     predicted = values[:, :width].reshape(len(rows), len(masks), *value_shape).swapaxes(0, 1)

@@ -112,6 +112,23 @@ class LanguageHead(nn.Module):
         head.bias = nn.Parameter(torch.zeros_like(rows.bias))
         return head
 
+    def writing(self, encoder: PreTrainedModel) -> PreTrainedModel:
+        """Return the whole language model of an `encoder` and this head, with shared weights, to `generate`.
+
+        Its logits are in float32 even under autocast, as in `forward`.
+        """
+        shared = {id(tensor): tensor for tensor in [*self.model.parameters(), *self.model.buffers()]}
+        whole: PreTrainedModel = copy.deepcopy(self.model, {**shared, id(self.model.base_model): encoder})
+        output: Any = whole.get_submodule(self.place)
+        inner = output.forward
+
+        def exact(states: torch.Tensor) -> Any:
+            with torch.autocast(states.device.type, enabled=False):
+                return inner(states.float())
+
+        output.forward = exact
+        return whole
+
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return logits (n, tokens) from states (n, hidden)."""
         self.model.base_model.states = states[:, None].float()

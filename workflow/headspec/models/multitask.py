@@ -158,6 +158,10 @@ class MultiTask(nn.Module):
         """Return predictions of a task's head from states as in `pool`, and `labels` if it needs them."""
         return self.classifier(task).predict(self, pooled, labels)
 
+    def answer(self, task: str, batch: Batch) -> Predicted:
+        """Return the predictions of a batch."""
+        return self.classifier(task).answer(self, batch)
+
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
         """Return the values of `predict`, (batch,) or (batch, b)."""
         return self.predict(task, pooled, labels).values

@@ -228,5 +228,6 @@ def _writing(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None
         return {}
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer.save_pretrained(temporary)
-        encoder.generation_config.save_pretrained(temporary)
+        if encoder.can_generate():  # settings of a prompted model are beside its weights
+            encoder.generation_config.save_pretrained(temporary)
         return {path.name: path.read_bytes() for path in sorted(Path(temporary).iterdir())}

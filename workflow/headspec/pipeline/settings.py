@@ -63,7 +63,8 @@ def task(job: Job, *without: str) -> Values:
 def prompt(job: Job) -> Values:
     """Return the keys of a task for the method `prompted`."""
     values: Values = plain(job.task.model_dump(include={"type", *prompt_keys.KEYS}))
-    return values
+    asked = kind(job.task).asked(job.task)
+    return values | ({"asked": asked} if asked else {})
 
 
 def split(job: Job) -> Values:
@@ -229,8 +230,10 @@ def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
     used = [every[name] for name in named if name in every] or [*every.values()]
     types = tuple(dict.fromkeys(each.type for each in used))
     measured = frozenset(metric for each in used for metric in each.metrics)
+    functions = tuple(dict.fromkeys(name for each in used for name in kind(each).functions(each)))
     # texts for measures belong to no task; they are read as if they had scores
-    return _with_parts(job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ())
+    more = (type_of(None),) if wildcards.get("texts") else ()
+    return _with_parts(job.layout, roots, types, measured, functions, more)
 
 
 @cache
@@ -239,9 +242,12 @@ def _with_parts(
     roots: tuple[str, ...],
     types: tuple[str, ...],
     measured: frozenset[str],
+    functions: tuple[str, ...],
     more: tuple[str, ...],
 ) -> tuple[str, ...]:
     roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
+    if functions and {"HEAD", "PROMPTS"}.intersection(loaded_parts(roots)):
+        roots = (*roots, *plugins.roots(functions))
     if "METRICS" in loaded_parts(roots):
         roots = (*roots, *registered_metrics.files(measured, types))
     return (*roots, *plugins.registering()) if plugins.__file__ in code_hash.files(roots) else roots

@@ -16,6 +16,7 @@ from headspec.models.pretrained.from_pretrained import location
 from headspec.tasks import prompt_keys
 from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording
+from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -152,7 +153,7 @@ def _prompts(
     loaded = tokenizer(model, key)
     for name, (task, prepared) in wordings.items():
         classes = prepared.classes if isinstance(prepared.classes, list) else []
-        wording = Wording.for_task(task, classes)
+        wording = Wording.for_task(task, classes, load_part(task.type, "KIND").asked(task))
         try:
             made = prompting(task.type)(loaded, wording, model.max_length, f"tasks.{name}")
             yield from made.problems(model, key, task, prepared)

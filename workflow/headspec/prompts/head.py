@@ -19,7 +19,7 @@ from headspec.tasks.kinds.continuations.head import Likelihoods
 from headspec.tasks.parts import Classes
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def prompted(
@@ -27,15 +27,17 @@ def prompted(
     answers: Mapping[str, Sequence[int]],
     classes: Mapping[str, Classes],
     where: str = "the model",
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> MultiTask:
     """Return a language model as encoder; the vector of a prompt is the state of its last token or its mask.
 
-    `answers` has, per task, the token of each class's answer; it is empty where continuations are scored.
+    `answers` has, per task, the token of each class's answer; it is empty where continuations are scored or
+    written, for which a model needs its `tokenizer`.
     Raise ModelError if continuations side by side do not score the same as one by one; `where` names the
     config key and the source of the model.
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
-    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
+    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head, tokenizer)
     if any(isinstance(each, Likelihoods) for each in joint.task_heads):
         check_beside(model, where)
     for task, tokens in answers.items():

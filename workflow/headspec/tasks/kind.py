@@ -36,11 +36,12 @@ class Kind:
         tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
     refuses : excluded methods, `iat` (with `transfer`), `transfer` alone, `similarity`, and `resample` as
-        `pruning.ablation`
+        `pruning.ablation`, which is also `refused` where a model writes
     training : keys of the section `training` for such kinds only: what the key needs, in a message
     pooled : whether its head reads one vector per text, which runs of the method `frozen` store
     on_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which requires an encoder-decoder
+    generates : whether a decoder writes texts, after prompts
     several : what `label_values` and `prediction_values` hold, if an example has several numbers
     """
 
@@ -63,7 +64,7 @@ class Kind:
     training: Mapping[str, str] = {}
     pooled = True
     on_words = False
-    writes = False
+    writes = generates = False
     several: tuple[str, str] | None = None
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
@@ -83,6 +84,23 @@ class Kind:
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
         """Yield a line for each fact about the metrics of a task that the config does not state."""
         return iter(())
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """What a task of this kind excludes: no other text has vectors for tokens that are yet to write."""
+        return self.refuses | ({"resample"} if self.writes or self.generates else frozenset())
+
+    def asked(self, task: Task) -> dict[str, Any]:
+        """Return what prompts and answers depend on, besides the keys of all prompts."""
+        return {}
+
+    def functions(self, task: Task) -> list[str]:
+        """Return the users' functions that evaluate it (`headspec.plugins.function`)."""
+        return []
+
+    def new_tokens(self, task: Task) -> int:
+        """Return the most tokens that a decoder writes after a prompt; 0 if it writes nothing."""
+        return 0
 
     def languages(self, task: Task) -> list[str]:
         """Return the languages that the model must write, for the tokens of its own vocabulary."""

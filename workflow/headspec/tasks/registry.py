@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: in the order of the reference
 NAMES = (
     "classification", "regression", "translation", "answer", "text", "minimal_pairs", "answer_pairs",
-    "tags", "spans", "dependencies", "constituents", "roles", "labels",
+    "generation", "tags", "spans", "dependencies", "constituents", "roles", "labels",
 )  # fmt: skip
 KINDS: Registry[Kind] = Registry("type of task", {name: load_part(name, "KIND") for name in NAMES})
 

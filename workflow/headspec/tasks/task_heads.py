@@ -135,6 +135,13 @@ class TaskHead(nn.Module):
         """Return the predictions of a batch from its states, as in `pool`."""
         raise NotImplementedError
 
+    def answer(self, model: MultiTask, batch: Batch) -> Predicted:
+        """Return the predictions of a batch."""
+        return self.predict(model, self.pool(model, batch), batch.labels)
+
+    def settle(self, task: str) -> None:
+        """Raise what went wrong in predictions so far, if it could wait; callers call it after the last."""
+
 
 class TokenHead(TaskHead):
     """A head on the states of all tokens."""

@@ -27,12 +27,9 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
         continues = architecture(path, model, key) == CONTINUES
         answering = language_model(path, where, continues, **weights(model))
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
-    joint = prompted(
-        answering,
-        {task: footer.get("answers") for task, footer in footers.items()},
-        {task: footer["classes"] for task, footer in footers.items()},
-        where,
-    )
+    classes = {task: footer["classes"] for task, footer in footers.items()}
+    answers = {task: footer.get("answers") for task, footer in footers.items()}
+    joint = prompted(answering, answers, classes, where, job.tokenizer(classes))
     job.spread(joint)
     for task, footer in footers.items():
         if footer.get("content_free"):

@@ -30,14 +30,14 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
-    wording = Wording.for_task(task, classes).showing(shown, classes)
-    prompts = prompting(task.type)(tokenizer, wording, model.max_length, task_key)
+    asking, wording = prompting(task.type), Wording.for_task(task, classes, params.prompt.get("asked"))
+    prompts = asking(tokenizer, asking.showing(wording, shown, classes), model.max_length, task_key)
     answers = prompts.answers(classes)
     content_free = prompts.content_free() if task.calibration else []
-    if not answers:
+    if prompts.scored:
         check_scoring(path, model, key, task_key)
     more = {
-        "classes": classes if answers else {"type": task.type, "labels": prompts.labels(classes)},
+        "classes": classes if answers else prompts.classes(classes, task.type),
         "answers": answers,
         "content_free": content_free,
         "demonstrations": shown["example"].tolist(),

@@ -112,7 +112,7 @@ def refused_problems(study: Study) -> Iterator[str]:
     """Yield a problem for each part of a study that does not accept a task's type."""
     refusing: dict[str, dict[str, str]] = {}
     for name, task in study.tasks.items():
-        for part in kind(task).refuses:
+        for part in kind(task).refused:
             refusing.setdefault(part, {})[name] = f"task {kind(task).called}"
     for i, method in enumerate(study.methods):
         for name, such in list(refusing.get(method, {}).items())[:1]:

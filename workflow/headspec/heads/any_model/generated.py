@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headspec.errors import listing, nearest
+from headspec.errors import ScoreError, listing, nearest
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs
-from headspec.heads.any_model.text_scores import SCORES, before, extracted
 from headspec.models.pretrained.config_json import positions
 from headspec.progress import log
 from headspec.seeds import derive
+from headspec.tasks.kinds.generation.scores import SCORES, extracted, own
+from headspec.tasks.kinds.generation.writing import left_padded, padding, write
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -54,7 +55,8 @@ class Generated:
     Raises
     ------
     ValueError
-        Settings do not fit together.
+        Settings do not fit together. Where a function fails on a text, functions that take this metric raise
+        `headspec.errors.ScoreError`, which names the example; its `texts` are (example, text) of all so far.
 
     Examples
     --------
@@ -111,25 +113,15 @@ class Generated:
         except ValueError as error:
             raise ValueError(f"references: {error}, of example {example}; expected one") from None
 
-    def value(self, text: str, reference: Any) -> float:
-        """Return the score of a text; ValueError if the function raises, or returns no number."""
+    def value(self, text: str, reference: Any, example: int | None = None) -> float:
+        """Return the score of a text, of this example; ScoreError if the function fails."""
         if isinstance(self.score, str):
             found = extracted(text, self.pattern)
             expected = extracted(reference, self.pattern)
             return SCORES[self.score](found or "", reference if expected is None else expected)
-        shown = f"for the text {text!r} and the answer {reference!r}"
-        try:
-            value = self.score(
-                text if self.pattern is None else extracted(text, self.pattern) or "", reference
-            )
-        except Exception as error:  # the user's code
-            raise ValueError(
-                f"metric: {self.name} raised {type(error).__name__}: {error}, {shown}"
-            ) from error
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"metric: {self.name} returned {value!r} {shown}, expected a number") from None
+        compared = text if self.pattern is None else extracted(text, self.pattern) or ""
+        where = "" if example is None else f" of example {example}"
+        return own(self.score, f"metric: {self.name}", compared, reference, where)
 
 
 class Writing:
@@ -143,6 +135,7 @@ class Writing:
     Attributes
     ----------
     texts : of the last call of `values`, a list for each sample
+    written : examples and texts of all calls, in order
     """
 
     def __init__(
@@ -167,14 +160,13 @@ class Writing:
             metric.check(reference, i)
         self.metric, self.model, self.tokenizer = metric, model, tokenizer
         self.texts: list[list[str]] = []
-        config = model.generation_config
-        pads = (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
-        self.pad = next(int(pad) for pad in pads if pad is not None)
+        self.written: list[tuple[int, str]] = []
+        self.pad = padding(model, tokenizer)
         self.prompts = [self._prompts(batch) for batch in batches]
         ends = np.cumsum([0, *(len(prompts["input_ids"]) for prompts in self.prompts)])
         parts = [numbers[start:stop].tolist() for start, stop in zip(ends, ends[1:], strict=False)]
-        self.references = [[expected[i] for i in part] for part in parts]
-        self._open = self._written = 0
+        self.expected = [[(int(i), expected[i]) for i in part] for part in parts]
+        self._unstopped = 0
 
     def _prompts(self, batch: Inputs) -> dict[str, torch.Tensor]:
         """Return the prompts of a batch, padded at their beginning; raises as `_fits`."""
@@ -184,11 +176,8 @@ class Writing:
             return {"input_ids": ids, "attention_mask": mask.long()}
         rows = [row[real & (labels == IGNORED)]
                 for row, real, labels in zip(ids, mask, batch[LABELS], strict=True)]  # fmt: skip
-        longest = max(map(len, rows))
-        self._fits(longest)
-        padded = [torch.nn.functional.pad(row, (longest - len(row), 0), value=self.pad) for row in rows]
-        reals = [torch.arange(longest, device=ids.device) >= longest - len(row) for row in rows]
-        return {"input_ids": torch.stack(padded), "attention_mask": torch.stack(reals).long()}
+        self._fits(max(map(len, rows)))
+        return left_padded(rows, self.pad)
 
     def _fits(self, tokens: int) -> None:
         """Raise ValueError if texts do not fit after so many tokens."""
@@ -200,54 +189,41 @@ class Writing:
             )
 
     def values(self, number: int) -> torch.Tensor:
-        """Return the values of a batch by its number, (n,); the model writes with the gates of now."""
+        """Return the values of a batch by its number, (n,); the model writes with the gates of now.
+
+        Raise ScoreError, with all texts written so far, if the score fails.
+        """
         self.texts = [self._texts(number, sample) for sample in range(self.metric.samples)]
-        return torch.tensor(
-            [[self.metric.value(*pair) for pair in zip(texts, self.references[number], strict=True)]
-             for texts in self.texts], dtype=torch.float64,
-        ).mean(0)  # fmt: skip
+        expected = self.expected[number]
+        for texts in self.texts:
+            self.written += [(i, text) for text, (i, _) in zip(texts, expected, strict=True)]
+        try:
+            values = [
+                [self.metric.value(text, reference, i)
+                 for text, (i, reference) in zip(texts, expected, strict=True)]
+                for texts in self.texts
+            ]  # fmt: skip
+        except ScoreError as error:
+            error.texts = self.written
+            raise
+        return torch.tensor(values, dtype=torch.float64).mean(0)
 
     def _texts(self, number: int, sample: int) -> list[str]:
         metric, prompts = self.metric, self.prompts[number]
-        settings: dict[str, Any] = {"do_sample": metric.temperature > 0, "num_beams": 1}
-        if metric.temperature:
-            settings["temperature"] = metric.temperature
-        if metric.stop:
-            settings["stopping_criteria"] = [self._stopped(prompts["input_ids"].shape[1])]
         devices = [prompts["input_ids"].device] if prompts["input_ids"].is_cuda else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(derive(metric.seed, "generated", number, sample))
-            found = self.model.generate(
-                **prompts, max_new_tokens=metric.max_new_tokens, pad_token_id=self.pad, **settings
-            )
-        whole = self._decoded(found, prompts["input_ids"].shape[1])
-        texts = [before(text, metric.stop) for text in whole]
-        self._written += len(texts)
-        self._open += sum(text == each for text, each in zip(texts, whole, strict=True))
+            settings = metric.max_new_tokens, metric.stop, metric.temperature
+            texts, unstopped, _ = write(self.model, self.tokenizer, prompts, *settings)
+        self._unstopped += unstopped
         return texts
-
-    def _decoded(self, ids: torch.Tensor, prompt: int) -> list[str]:
-        """Return the texts of tokens, (n, tokens), which begin with a decoder's prompts."""
-        own = ids if self.model.config.is_encoder_decoder else ids[:, prompt:]
-        texts: list[str] = self.tokenizer.batch_decode(own, skip_special_tokens=True)
-        return texts
-
-    def _stopped(self, prompt: int) -> Callable[..., torch.Tensor]:
-        """Return what tells which texts have a stop string (transformers' own fails for some tokenizers)."""
-
-        def stopped(ids: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
-            texts = self._decoded(ids, prompt)
-            found = [any(each in text for each in self.metric.stop) for text in texts]
-            return torch.tensor(found, device=ids.device)
-
-        return stopped
 
     def warn(self) -> None:
         """Warn if no text so far had a stop string."""
-        if self.metric.stop and self._open == self._written:
+        if self.metric.stop and self._unstopped == len(self.written):
             log.warning(
                 "metric: none of %d texts has %s; they end by the model's own end or after %d tokens",
-                self._written, listing(map(repr, self.metric.stop)), self.metric.max_new_tokens,
+                len(self.written), listing(map(repr, self.metric.stop)), self.metric.max_new_tokens,
             )  # fmt: skip
 
     @property

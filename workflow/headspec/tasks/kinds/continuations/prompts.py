@@ -71,6 +71,10 @@ class AnswerPairs(Prompts):
     def labels(self, classes: list[str]) -> list[str]:
         return CLASSES
 
+    @classmethod
+    def answer(cls, wording: Wording, label: str, classes: Sequence[str]) -> str:
+        return answers(label)[0]
+
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
         rows = zip(*(table[name] for name in ("text_a", "text_b", "label", "example")), strict=True)
         return [

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.models import tokenization
+from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording, conversation
 from headspec.tasks.parts import load_part
 
@@ -55,13 +56,14 @@ class Counts:
             return None
         if task.chat and tokenizer.chat_template is None:
             return None
-        wording = Wording.for_task(task, classes)
+        asking = prompting(task.type)
+        wording = Wording.for_task(task, classes, load_part(task.type, "KIND").asked(task))
         labelled = texts.assign(label=np.resize(labels, len(texts)))
         whole = "".join(wording.answers) if self.scored(task, tokenizer, 0) else ""
 
         def read(i: int) -> str:
             shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
-            after = wording.showing(shown, classes)
+            after = asking.showing(wording, shown, classes)
             text = after.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
             return (conversation(tokenizer, after.turns, text) if task.chat else text) + whole
 

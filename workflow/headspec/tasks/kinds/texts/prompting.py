@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec.tables import INT, Schema
-from headspec.tasks.parts import load_part
+from headspec.tasks.parts import Classes, load_part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -65,6 +65,20 @@ class Prompting:
     def labels(self, classes: list[str]) -> list[str]:
         """Return the names of scored continuations."""
         return classes
+
+    def classes(self, classes: list[str], kind: str) -> Classes:
+        """Return the `Classes` of a task of a `kind` whose continuations are scored, or written."""
+        return {"type": kind, "labels": self.labels(classes)}
+
+    @classmethod
+    def answer(cls, wording: Wording, label: str, classes: Sequence[str]) -> str:
+        """Return the answer to the prompt of an example with this label."""
+        raise NotImplementedError
+
+    @classmethod
+    def showing(cls, wording: Wording, rows: pd.DataFrame, classes: Sequence[str]) -> Wording:
+        """Return a wording after demonstrations: rows of a data table, each with its answer."""
+        return wording.showing(rows, [cls.answer(wording, label, classes) for label in rows["label"]])
 
     def answers(self, classes: Sequence[str]) -> list[int]:
         """Return the token of each class's answer; empty if continuations are scored."""

@@ -41,6 +41,10 @@ class Prompts(Prompting):
         self.end = self.end if wording.masked else []  # a continued text has no end token
         self.start = [] if wording.chat else self.start  # the template adds it
 
+    @classmethod
+    def answer(cls, wording: Wording, label: str, classes: Sequence[str]) -> str:
+        return wording.answers[classes.index(label)]
+
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text that the model reads or continues."""
         return around(self._split(text), self.start, self.end)
@@ -55,16 +59,25 @@ class Prompts(Prompting):
         return tokens
 
     def prompt(
-        self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""
+        self,
+        text_a: str | None,
+        text_b: str | None,
+        answers: Sequence[str] = (),
+        where: str = "",
+        room: int | None = None,
     ) -> Prompt:
         """Return an example's prompt with the scored `answers`; the longer text is cut first.
+
+        It leaves `room` tokens, by default those of the longest answer.
 
         Raise ModelError if there are too many tokens even without the texts, or an answer has no token of its
         own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
-        most = self.most - max((len(self._split(answer)) for answer in answers), default=0)
+        if room is None:
+            room = max((len(self._split(answer)) for answer in answers), default=0)
+        most = self.most - room
         while (excess := len(ids) - most) > 0:
             starts = {name: self._starts(text) for name, text in texts.items()}
             longest = max(FIELDS, key=lambda name: len(starts[name]))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from headspec.data.prepare import stratified_order
-from headspec.tasks.kinds.continuations import data as continuations
 
 #: separator between a demonstration and the next prompt
 BETWEEN = "\n\n"
@@ -32,6 +31,7 @@ class Wording:
     chat : whether prompts are the user's turns in a conversation, and answers the model's
     before : text of the demonstrations before every prompt
     turns : in conversations, the prompt and the answer of every demonstration
+    asked : what else prompts and answers of the kind depend on
     """
 
     prompt: str
@@ -39,11 +39,13 @@ class Wording:
     chat: bool = False
     before: str = ""
     turns: tuple[tuple[str, str], ...] = ()
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def for_task(cls, task: Any, classes: list[str]) -> Wording:
-        """Return the wording from the keys of a task, without demonstrations."""
-        return cls(task.prompt or "", tuple(task.answers[name] for name in classes), task.chat)
+    def for_task(cls, task: Any, classes: list[str], asked: Mapping[str, Any] | None = None) -> Wording:
+        """Return the wording from the keys of a task, and `asked` of its kind, without demonstrations."""
+        answers = tuple(task.answers[name] for name in classes)
+        return cls(task.prompt or "", answers, task.chat, asked=asked or {})
 
     @property
     def masked(self) -> bool:
@@ -63,15 +65,10 @@ class Wording:
         before, *after = self.parts(text_a, text_b)
         return self.before + answer.join([before, "".join(after)])
 
-    def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
-        """Return this wording after demonstrations: rows of a data table, each with its answer."""
-        by_class = dict(zip(classes, self.answers, strict=True))
+    def showing(self, rows: pd.DataFrame, answers: Sequence[str]) -> Wording:
+        """Return this wording after demonstrations: rows of a data table, with their `answers`."""
         bare = replace(self, before="", turns=())
-        columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
-        shown = [
-            (a, b, by_class[label] if by_class else continuations.answers(label)[0])
-            for a, b, label in zip(*columns, strict=True)
-        ]
+        shown = [*zip(rows["text_a"].tolist(), rows["text_b"].tolist(), answers, strict=True)]
         if self.chat:
             return replace(bare, turns=tuple((bare.filled(a, b), answer) for a, b, answer in shown))
         return replace(bare, before="".join(bare.answered(*example) + BETWEEN for example in shown))

@@ -57,7 +57,7 @@ class Translation(Kind):
     }
     evaluated = ("beams",)
     unused = ("text_b", "labels", "test")
-    refuses = frozenset({"lora", "frozen", "prompted", "iat", "similarity", "resample"})
+    refuses = frozenset({"lora", "frozen", "prompted", "iat", "similarity"})
     training = {"label_smoothing": "a task of translation, whose targets it smooths"}
     pooled = False
     writes = True

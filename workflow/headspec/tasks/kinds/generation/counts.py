@@ -1,0 +1,24 @@
+"""Tokens of prompts whose answers are written, for planning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headspec.tasks.kinds.texts.counts import Counts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.task import Task
+
+
+class GenerationCounts(Counts):
+    """Counts with one letter in place of each answer in the column."""
+
+    labels = ("a", "b")
+
+    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+        return 2
+
+
+COUNTS = GenerationCounts()

@@ -1,0 +1,133 @@
+"""How well a text that a model wrote agrees with an answer, from 0 to 1."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec import plugins
+from headspec.errors import ScoreError
+from headspec.registry import Registry
+from headspec.tasks.kinds.answer.metrics import agreement
+
+Floats = NDArray[np.float64]
+
+#: a number, with or without commas between thousands
+NUMBER = re.compile(r"-?(?:\d[\d,]*(?:\.\d+)?|\.\d+)")
+
+
+def exact_match(text: str, answer: str) -> float:
+    """Return whether text and answer are the same, but for white space around them."""
+    return float(text.strip() == answer.strip())
+
+
+def f1(text: str, answer: str) -> float:
+    """Return F1 of words, as in SQuAD: without case, punctuation and English articles."""
+    return agreement(text, [answer])[0]
+
+
+def contains(text: str, answer: str) -> float:
+    """Return whether the answer is anywhere in the text."""
+    return float(answer.strip() in text)
+
+
+def number(text: str, answer: str) -> float:
+    """Return whether the last number of the text has the value of the last one of the answer.
+
+    ValueError if the answer has none.
+    """
+    expected, found = last_number(answer), last_number(text)
+    if expected is None:
+        raise ValueError(f"no number in {answer!r}")
+    return float(found is not None and math.isclose(found, expected, rel_tol=1e-9))
+
+
+def last_number(text: str) -> float | None:
+    """Return the value of the last number in a text; None without any."""
+    found = NUMBER.findall(text)
+    return float(found[-1].replace(",", "")) if found else None
+
+
+SCORES: Registry[Callable[[str, str], float]] = Registry(
+    "score of texts", {"exact_match": exact_match, "f1": f1, "contains": contains, "number": number}
+)
+
+
+def extracted(text: str, pattern: str | None) -> str | None:
+    """Return the first group of a regular expression's last match, or the match; None if there is none."""
+    if pattern is None:
+        return text
+    *_, last = [None, *re.finditer(pattern, text)]
+    return last and (last[1] if last.re.groups else last[0])
+
+
+def own(score: Callable[[str, Any], Any], name: str, text: str, reference: Any, where: str = "") -> float:
+    """Return the value of a user's score; ScoreError, which names the text, if it fails or is no number."""
+    shown = f"for the text {text!r} and the answer {reference!r}{where}"
+    try:
+        value = score(text, reference)
+    except Exception as error:  # the user's code
+        raise ScoreError(f"{name} raised {type(error).__name__}: {error}, {shown}") from error
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ScoreError(f"{name} returned {value!r} {shown}, expected a number") from None
+    if not math.isfinite(number):
+        raise ScoreError(f"{name} returned {value!r} {shown}, expected a finite number")
+    return number
+
+
+#: constant answers that are tried, and references on which they are compared
+TRIED, COMPARED = 10, 200
+
+
+class Scorer:
+    """The scores of a task, by what its `asked` of `headspec.tasks.kinds.generation.kind` says."""
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self.pattern: str | None = asked["pattern"]
+        self.reference: str | None = asked["score"]
+
+    @cached_property
+    def function(self) -> Callable[[str, str], Any] | None:
+        """The user's own score, if the task has one."""
+        return plugins.function(self.reference) if self.reference else None
+
+    def values(self, text: str, answer: str, where: str = "") -> list[float]:
+        """Return the scores of a text, as in `SCORES` and the user's own; 0 where a task has none.
+
+        Raise ScoreError, which names the text and `where` it is, if the user's own score fails.
+        """
+        found, expected = extracted(text, self.pattern) or "", extracted(answer, self.pattern)
+        expected = answer if expected is None else expected
+        values = []
+        for score in SCORES.values():
+            try:
+                values.append(score(found, expected))
+            except ValueError:  # an answer without a number
+                values.append(0.0)
+        if self.function is None:
+            return [*values, 0.0]
+        return [*values, own(self.function, str(self.reference), found, answer, where)]
+
+    def constants(self, answers: Sequence[str], examples: Sequence[int]) -> Floats:
+        """Return the scores (n, metrics) of the constant answers with the best mean of each metric.
+
+        Those tried are no text, and the most frequent of `answers`, each of an example with this number.
+        """
+        distinct, counts = np.unique(np.array(answers, dtype=object), return_counts=True)
+        tried = ["", *distinct[np.argsort(-counts, kind="stable")][:TRIED]]
+        some = np.unique(np.linspace(0, len(answers) - 1, min(COMPARED, len(answers))).astype(int))
+
+        def of(text: str, rows: Sequence[int]) -> Floats:
+            return np.array([self.values(text, answers[i], f" of example {examples[i]}") for i in rows])
+
+        best = np.argmax([of(text, some.tolist()).mean(0) for text in tried], axis=0)  # (metrics,)
+        every = {i: of(tried[i], range(len(answers))) for i in {*best.tolist()}}
+        return np.stack([every[i][:, place] for place, i in enumerate(best.tolist())], axis=1)
