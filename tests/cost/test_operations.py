@@ -12,7 +12,7 @@ from transformers import AutoModelForSeq2SeqLM, T5Config, T5ForConditionalGenera
 
 from headspec.cost import graph, throughput, translated, workload
 from headspec.cost.graph import job_operations, loads, operations
-from headspec.cost.passes import PASSES, expected_examples
+from headspec.cost.passes import PURPOSES, expected_examples
 from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.stages import STAGES
 from headspec.cost.workload import Extent, Lengths, Size
@@ -165,7 +165,7 @@ def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
     texts = throughput.random_examples(5, T)
     assert np.array_equal(texts.lengths, [T] * 5) and texts.vocabulary().max() < small.vocab_size
     rates = throughput.measure(full, T, 4, CPU, 0.0)
-    assert set(rates) == set(PASSES) and min(rates.values()) > 0
+    assert set(rates) == set(PURPOSES) and min(rates.values()) > 0
 
 
 @pytest.mark.parametrize("kind", cases(ENCODER_DECODERS, {"marian", "t5"}.__contains__))

@@ -156,7 +156,9 @@ def test_texts_are_kept_if_a_score_fails(tmp_path, monkeypatch):
     one = made("llama", tmp_path, table(["the old house"] * 5 + ["lovely"] * 4))
     head = one.joint.classifier("t")
     head.scorer.reference = "judging:judge"
-    with pytest.raises(ScoreError, match=r"tasks\.t\.score: judging:judge raised AssertionError: unex") as told:
+    with pytest.raises(
+        ScoreError, match=r"tasks\.t\.score: judging:judge raised AssertionError: unex"
+    ) as told:
         evaluated(one.joint, {"t": one.examples}, masks(one.joint.gates.exists), CPU)
     assert "of example " in str(told.value)
     assert len(told.value.texts) == 2 * N and {i for i, _ in told.value.texts} == {*range(N)}

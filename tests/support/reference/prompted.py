@@ -49,7 +49,9 @@ class Made:
         own = [[f" {text.split()[-1]}", f" {text.split()[0]} the"] for text in texts]
         prompt = FILLED if self.masked else PROMPT
         wordings = {
-            task: Prompts.showing(Wording(prompt, tuple(answers[name] for name in CLASSES)), self.shown, CLASSES)
+            task: Prompts.showing(
+                Wording(prompt, tuple(answers[name] for name in CLASSES)), self.shown, CLASSES
+            )
             for task, answers in self.answers.items()
         }
         self.prompts = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headspec.cost import graph, workload
+from headspec.cost.passes import WRITE
 from headspec.cost.plan import Plan
 from headspec.cost.report import plan_of
 from headspec.errors import ConfigError
@@ -81,7 +82,7 @@ def _halved(config: dict[str, Any], plan: Plan) -> Iterator[dict[str, Any]]:
         elif purpose == "importance" and new["importance"]["samples"] >= 2 * SAMPLES:
             new["importance"]["samples"] //= 2
             yield new
-        elif purpose == "prune":
+        elif purpose in ("prune", WRITE):
             if pruning["draws"] >= 2 * DRAWS:
                 pruning["draws"] //= 2
                 yield new

@@ -17,7 +17,7 @@ from headspec.config.methods import prompts
 from headspec.config.study import Study
 from headspec.config.values import ZERO
 from headspec.cost import workload
-from headspec.cost.passes import PASSES, STAGES, Load, StageJob
+from headspec.cost.passes import PASSES, STAGES, WRITE, Load, StageJob
 from headspec.cost.workload import Extent
 from headspec.data.planned import Planned
 from headspec.pipeline import preflight, state
@@ -91,6 +91,8 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[
         once = evaluated and STAGES[stage].under_masks and not replaced
         example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
         yield load, PASSES[load.purpose] * load.examples * example
+        if evaluated and prompted and (written := extent.written(wildcards["model"], load.task)):
+            yield load._replace(purpose=WRITE), load.examples * written
 
 
 def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:

@@ -22,7 +22,7 @@ from headspec.config.study import Study
 from headspec.cost.passes import Stage
 from headspec.cost.stages import stage_cost
 from headspec.errors import HeadspecError
-from headspec.head_arrays import CROSS, DECODER
+from headspec.head_arrays import CROSS, DECODER, SELF
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import config_of, heads_by_layer
 from headspec.tasks.registry import kind
@@ -162,16 +162,16 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 
 
 def writing(study: Study, model: str, examples: int) -> float:
-    """Return the bytes of a batch of unfinished translations.
+    """Return the bytes of a batch of unfinished texts that a model writes.
 
     They are three copies of log-probabilities, and cached keys and values. With more beams, a batch has fewer
     of the `examples`, but at least one.
     """
-    most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
+    most = max((kind(task).beams(task) or kind(task).generates for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
     if not (kinds := heads_by_layer(config)):
         return 0
-    layers = len(kinds[DECODER]) + len(kinds[CROSS])
+    layers = sum(len(kinds.get(name, ())) for name in (SELF, DECODER, CROSS))
     cache = 2 * study.models[model].max_length * Sizes.from_config(config).hidden * layers
     return NUMBER_BYTES * max(examples, most) * (3 * int(config.get("vocab_size", 0)) + cache)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: passes: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
+#: purpose of the tokens that decoders write, one after another, and all purposes
+WRITE = "write"
+PURPOSES = (*PASSES, WRITE)
 #: seconds to start a job that runs a model, and any other job, if not measured
 STARTS = 6.0, 3.0
 #: settings that reduce the passes of a task
@@ -30,7 +33,7 @@ TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_e
 class Load(NamedTuple):
     """Examples of a task that a job passes through the model, once per epoch and mask."""
 
-    purpose: str  #: of `PASSES`
+    purpose: str  #: of `PURPOSES`; `prune` also for the prompts of `write`
     task: str
     examples: float
 

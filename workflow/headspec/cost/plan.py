@@ -11,7 +11,7 @@ import pandas as pd
 from headspec.cost import graph, memory, throughput
 from headspec.cost.graph import PlannedJob, operations
 from headspec.cost.memory import NUMBER_BYTES
-from headspec.cost.passes import PASSES, STAGES
+from headspec.cost.passes import PASSES, STAGES, WRITE
 from headspec.cost.throughput import Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing
@@ -135,8 +135,12 @@ class Plan:
         yield (
             f"{stage} costs most: {100 * parts.sum() / total:.0f} % of the {self.unit}, "
             f"{100 * parts.max() / parts.sum():.0f} % of that for {task}; "
-            f"to reduce it, lower {STAGES[stage].reduced_by[purpose].format(task=task)}"
+            f"to reduce it, lower {self._reduced_by(stage, purpose).format(task=task)}"
         )
+
+    def _reduced_by(self, stage: str, purpose: str) -> str:
+        by = STAGES[stage].reduced_by
+        return f"tasks.{{task}}.max_new_tokens, or {by['prune']}" if purpose == WRITE else by[purpose]
 
     def models(self) -> Iterator[str]:
         """Yield a line per model: parameters, hours of the main stages, and disk space of its runs."""

@@ -102,13 +102,13 @@ def plan_of(
 ) -> Plan:  # fmt: skip
     """Return the plan of a study; `rate` is measured by processes of `python` if it is None."""
     from headspec.cost import throughput, workload
-    from headspec.cost.passes import PASSES, STARTS
+    from headspec.cost.passes import PURPOSES, STARTS
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import Speed, find_speed
 
     extent = workload.study_extent(study, planned)
     if rate:
-        speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, *STARTS)
+        speed = Speed({model: dict.fromkeys(PURPOSES, rate) for model in extent.configs}, *STARTS)
         measured = "as given"
     else:
         here = len(os.sched_getaffinity(0))

@@ -10,6 +10,7 @@ Measured speeds are stored in the study's folder for later plans: measuring a la
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -33,15 +34,17 @@ from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
 from headspec.cost import translated
-from headspec.cost.passes import PASSES
+from headspec.cost.passes import PASSES, WRITE
 from headspec.errors import DataError, HeadspecError, StorageError
 from headspec.head_arrays import SELF
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.models import devices
+from headspec.models.architectures import caches
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
@@ -50,6 +53,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train
 
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
+WRITTEN = 16  # tokens that a decoder writes in the measurement
 SECONDS = 1.0  # minimum time to measure a model
 #: code that checks whether packages for jobs are imported
 READY = (
@@ -150,7 +154,7 @@ def no_checkpoint() -> Checkpoint:
 def measure(
     config: PretrainedConfig, tokens: int, size: int, device: Device, seconds: float
 ) -> dict[str, float]:
-    """Return FLOP/s in each of `PASSES`, for examples of `tokens` tokens and training batches of `size`."""
+    """Return FLOP/s by purpose, for examples of `tokens` tokens and training batches of `size`."""
     small, writes = reduced(config), config.is_encoder_decoder
 
     def build() -> MultiTask:
@@ -175,8 +179,22 @@ def measure(
         operations["prune"] = translated.written(small, tokens, tokens, size)
     else:
         operations = dict.fromkeys(PASSES, forward(small, tokens, size))
+    if caches(small.to_dict()):
+        runs[WRITE] = functools.partial(write, pruned, len(scored), device)
+        operations[WRITE], examples[WRITE] = forward(small, WRITTEN, size), len(scored)
     taken = seconds_per_call(runs, seconds)
-    return {stage: PASSES[stage] * operations[stage] * examples[stage] / taken[stage] for stage in PASSES}
+    rates = {name: PASSES.get(name, 1) * operations[name] * examples[name] / taken[name] for name in runs}
+    return {WRITE: rates["prune"]} | rates
+
+
+@torch.no_grad()
+def write(model: MultiTask, rows: int, device: Device) -> None:
+    """Pass `WRITTEN` tokens of each of `rows` texts through a decoder, one after another, under a mask."""
+    encoder, cache = model.encoder, None
+    name, ids = cache_name(encoder), torch.ones(rows, 1, dtype=torch.long, device=device.name)
+    with device.cast(), model.gates.closed(model.gates.exists & False):
+        for _ in range(WRITTEN):
+            cache = encoder(input_ids=ids, use_cache=True, **{name: cache})[name]
 
 
 def find_speed(

@@ -131,6 +131,17 @@ class Extent:
         rows = max(1, SIZES["cpu"][0] // (n.prompt - n.shared + n.shared // ATTENDED))  # more on a GPU
         return whole - self.count(throughput.forward, model, n.shared, size) * (1 - 1 / rows)
 
+    def written(self, model: str, task: str) -> float:
+        """Return the operations of the tokens that a decoder writes after an example's prompt, at most."""
+        new = kind(self.study.tasks[task]).new_tokens(self.study.tasks[task])
+        if not new:
+            return 0.0
+        n, size, config = self.lengths[model, task], self.study.training.batch_size, self.configs[model]
+        whole, read = (
+            self.count(throughput.forward, model, tokens, size) for tokens in (n.prompt + new, n.prompt)
+        )
+        return whole - read + 2.0 * new * config.hidden_size * config.vocab_size
+
     def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
         """Return the result of `count` for the config of a model, cached."""
         if (key := (count, model, *numbers)) not in self.counts:

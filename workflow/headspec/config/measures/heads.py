@@ -31,11 +31,17 @@ class HeadMeasure:
     ranks: bool = True  #: whether `atlas.rankings` may name it: heads with the largest values matter most
     of_weights: bool = False  #: whether it reads projections, which must then be plain
     learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
+    decoders: bool = False  #: whether only decoders have it
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
 
 #: modules with functions that make tables
 ATLAS = "headspec.atlas"
+#: what heads do, by the name of its ranking
+BEHAVIOURS = {
+    "previous_token": "previous token", "duplicate_token": "duplicate token", "induction": "induction",
+    "first_token": "first token",
+}  # fmt: skip
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
 MEASURES = Registry[HeadMeasure](
     "measure of heads",
@@ -74,6 +80,10 @@ MEASURES = Registry[HeadMeasure](
         "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
         "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
         "random": HeadMeasure("random", ranks=False),
+        **{
+            name: HeadMeasure(label, name, decoders=True, function=f"{ATLAS}.behaviours:{name}")
+            for name, label in BEHAVIOURS.items()
+        },
     },
 )
 

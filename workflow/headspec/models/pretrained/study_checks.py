@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec import plugins
+from headspec.config.measures.heads import MEASURES
 from headspec.errors import HeadspecError, ModelError, listing
-from headspec.models.architectures import writes
+from headspec.models.architectures import continues, writes
 from headspec.models.pretrained import checks, quantized
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import config_of, is_described
@@ -58,6 +59,17 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
         )
 
 
+def check_rankings(model: Model, key: str, rankings: Mapping[str, str]) -> None:
+    """Raise ModelError if a ranking is of decoders only, {config key: ranking}, and a model is none."""
+    config = config_of(model, key) or {}
+    for where, name in rankings.items():
+        if MEASURES[name].decoders and not continues(config):
+            raise ModelError(
+                f"{where}: got '{name}', expected none, because {key}.source '{model.source}' is of type "
+                f"{config['model_type']}, no decoder"
+            )
+
+
 def _check_tokenizer(path: Path, model: Model, key: str) -> None:
     """Raise ModelError if a tokenizer that could read a file beside `model_files.files` cannot be loaded."""
     names_a_path = any(os.path.isabs(text) for _, _, text in checks.tokenizer_texts(path))
@@ -87,6 +99,9 @@ def check_languages(study: Study) -> None:
 def check_models(study: Study) -> None:
     """Raise one ModelError for all unusable models; jobs check the hub models that they download."""
     problems = []
+    rankings = {f"atlas.rankings.{i}": name for i, name in enumerate(study.atlas.rankings)}
+    ways = {f"gates.pruning_methods.{i}": name for i, name in enumerate(study.gates.pruning_methods)}
+    rankings |= {key: name for key, name in ways.items() if name in MEASURES}
     for name, model in study.models.items():
         key = f"models.{name}"
         try:
@@ -100,6 +115,7 @@ def check_models(study: Study) -> None:
             if path or is_described(model):
                 check_tasks(model, key, study.learnt)
                 check_attention(model, key, study.gates.attention)
+                check_rankings(model, key, rankings)
         except HeadspecError as error:
             problems.append(error)
     if problems:
