@@ -153,6 +153,32 @@ def test_operations_of_pruning_prompted_models_are_those_that_run():
     assert importance > 1.5 * pruned[1] / len(planned), "importance reads prompts whole"
 
 
+def test_operations_of_written_answers_are_those_that_run():
+    """Each token is a pass over what is new, with a head of the whole vocabulary."""
+    prompt, new = 40, 12
+    wide = {"hidden_size": 256, "intermediate_size": 512}
+    llama = encoder("llama", attn_implementation="eager", **wide)
+    study = prompted({}, type="generation", label="label", max_new_tokens=new, answers=...)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        cache = llama(input_ids=torch.ones(1, prompt, dtype=torch.long), use_cache=True).past_key_values
+        read = counter.get_total_flops()
+        for _ in range(new):
+            ids = torch.ones(1, 1, dtype=torch.long)
+            cache = llama(input_ids=ids, past_key_values=cache, use_cache=True).past_key_values
+    steps = counter.get_total_flops() - read + 2 * new * 256 * llama.config.vocab_size
+    size = Size(30, 30, None, None, "")
+    extent = Extent(study, dict.fromkeys(study.tasks, size), {"llama": llama.config})
+    extent.lengths["llama", "tone"] = Lengths(prompt, prompt=prompt)
+    assert extent.written("llama", "tone") == pytest.approx(steps, rel=0.1)
+    extent.lengths["llama", "other"] = extent.lengths["llama", "tone"]
+    wildcards = {"model": "llama", "mixture": "tone+other", "method": "prompted", "seed": "0"}
+    found = [load for load, _ in loads(extent, "prune", wildcards)]
+    assert [(load.purpose, load.task) for load in found] == [
+        ("prune", "tone"), ("write", "tone"), ("prune", "other"), ("write", "other"),
+    ]  # fmt: skip
+    assert {load.purpose for load, _ in loads(extent, "importance", wildcards)} == {"importance"}
+
+
 # --- the model whose speed is measured
 
 

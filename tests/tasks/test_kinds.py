@@ -76,7 +76,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("name", "part"), [(name, part) for name, kind in KINDS.items() for part in sorted(kind.refuses)]
+    ("name", "part"), [(name, part) for name, kind in KINDS.items() for part in sorted(kind.refused)]
 )
 def test_what_a_kind_refuses_is_refused(name, part):
     if part in REFUSED:

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline import preflight
 from support import language
+from support.pages import blocks
+from support.paths import ROOT
 from support.running.studies import CONFIG, SMALL, Folder, changed
+
+pytestmark = pytest.mark.slow
 
 RUN = "results/tiny/runs/llama/{}/prompted/seed0/{}.parquet"
 TARGETS = [
@@ -98,6 +103,25 @@ def test_a_score_that_fails_leaves_the_texts(finished, tmp_path):
     (kept,) = study.results.rglob("*.texts.jsonl")
     rows = [json.loads(line) for line in kept.read_text().splitlines()]
     assert {"example", "text"} == {*rows[0]} and len(rows) >= 20
+
+
+def test_the_study_on_the_page_is_planned(tmp_path):
+    page = ROOT / "docs" / "tasks-and-models.md"
+    config, scores = (block.text for block in blocks(page) if block.heading == "Written answers")
+    folder = Folder.new(tmp_path / "study")
+    language.make("llama", folder.path / "llama")
+    (folder.path / "scores.py").write_text(scores)
+    (folder.path / "data").mkdir()
+    rows = [f"{a} and {b},{a + b}" for a in range(30) for b in range(30)]
+    (folder.path / "data" / "sums.csv").write_text("text,answer\n" + "\n".join(rows))
+    pairs = [f"{a}{end},{b}{end}" for end in ("ain", "ing", "ore") for a in "abcdefgh" for b in "mnprst"]
+    (folder.path / "data" / "rhymes.csv").write_text("text,answer\n" + "\n".join(pairs))
+    models = {"llama": {"source": "llama", "max_length": 64}}
+    small = {"tasks.sums.shots": 0, "tasks.rhymes.shots": 0, "pruning.fraction": 0.1}
+    written = changed(yaml.safe_load(config), small)
+    folder.write(written | {"study": "written", "seeds": [0], "models": models})
+    plan = folder.plan("results/written/tables/belief.parquet")
+    assert plan.rules["prompts"] == plan.rules["measured"] == 2 and "train" not in plan.rules
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def study(**sections: Any) -> Study:
 def prompted(model: dict[str, Any], **task: Any) -> Study:
     """A study of two equal tasks with which a model is prompted."""
     asked = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}} | task
+    asked = {key: value for key, value in asked.items() if value is not ...}
     tasks, models = {"tone": asked, "other": asked}, {"llama": {"source": "llama"} | model}
     return study(models=models, tasks=tasks, mixtures={"pairs": [*tasks]}, methods=["prompted"])
 

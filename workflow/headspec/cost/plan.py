@@ -227,8 +227,9 @@ class Plan:
         for name, (pooling, reason) in extent.pooled.items() if trained else ():
             yield f"{name}: pooling {pooling} ({reason})"
         speeds: dict[str, list[str]] = {}
+        used = {*PASSES, *self.work.index.get_level_values("purpose")}
         for name, rates in self.speed.rates.items():
-            numbers = ", ".join(f"{kind} {rate / 1e9:,.1f}" for kind, rate in rates.items())
+            numbers = ", ".join(f"{kind} {rate / 1e9:,.1f}" for kind, rate in rates.items() if kind in used)
             speeds.setdefault(numbers, []).append(name)
         for numbers, names in speeds.items():
             yield f"{listing(names)}: {numbers} GFLOP/s, {self.measured}"

@@ -140,7 +140,7 @@ class Extent:
         whole, read = (
             self.count(throughput.forward, model, tokens, size) for tokens in (n.prompt + new, n.prompt)
         )
-        return whole - read + 2.0 * new * config.hidden_size * config.vocab_size
+        return whole - read + 2.0 * new * int(config.hidden_size * config.vocab_size)
 
     def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
         """Return the result of `count` for the config of a model, cached."""

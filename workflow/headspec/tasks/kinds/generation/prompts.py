@@ -50,7 +50,7 @@ class Generation(Prompts):
         """Return the first tokens of an answer, known or not; ModelError if joined with the prompt."""
         own = following(self.ids, prompt, answer)
         if not own:
-            raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
+            raise self.joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
         return own[: self.room]
 
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
@@ -59,7 +59,7 @@ class Generation(Prompts):
         for a, b, label, example in rows:
             text = self.answer(self.wording, label, classes)
             prompt = self.prompt(a, b, [text], f"{self.key}.label: example {example}", self.room)
-            found.append(prompt._replace(cut=prompt.cut or len(self._split(text)) > self.room))
+            found.append(prompt._replace(cut=prompt.cut or len(self.split(text)) > self.room))
         return found
 
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:

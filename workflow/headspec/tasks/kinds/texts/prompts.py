@@ -47,14 +47,15 @@ class Prompts(Prompting):
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text that the model reads or continues."""
-        return around(self._split(text), self.start, self.end)
+        return around(self.split(text), self.start, self.end)
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
         """Return the text of an example's prompt, with `mask` in place of a masked model's answer."""
         text = self.wording.filled(text_a, text_b, mask)
         return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
 
-    def _split(self, text: str) -> list[int]:
+    def split(self, text: str) -> list[int]:
+        """Return the tokens of a text alone."""
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return tokens
 
@@ -76,7 +77,7 @@ class Prompts(Prompting):
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
         if room is None:
-            room = max((len(self._split(answer)) for answer in answers), default=0)
+            room = max((len(self.split(answer)) for answer in answers), default=0)
         most = self.most - room
         while (excess := len(ids) - most) > 0:
             starts = {name: self._starts(text) for name, text in texts.items()}
@@ -175,7 +176,7 @@ class Prompts(Prompting):
         """Return the tokens of an answer after a prompt; ModelError if unknown or joined with the prompt."""
         own = following(self.ids, prompt, answer)
         if not own:
-            raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
+            raise self.joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
         self._check_known(answer, own, where, "known tokens")
         return own
 
@@ -187,11 +188,12 @@ class Prompts(Prompting):
             parts.append((ids[: places.start], ids[places.stop :], ids[places.start : places.stop]))
         *beside, own = parts[-1]
         if beside != list(parts[0][:2]):
-            raise self._joined(answer, where, "the words beside {mask}")
+            raise self.joined(answer, where, "the words beside {mask}")
         self._check_known(answer, own, where, "one known token", most=1)
         return own
 
-    def _joined(self, answer: str, where: str, beside: str) -> ModelError:
+    def joined(self, answer: str, where: str, beside: str) -> ModelError:
+        """Return the error for an answer whose first token is not its own."""
         return ModelError(
             f"{where}: got {answer!r}, which the tokenizer joins with {beside}; expected an answer "
             f"that starts its own token, such as {' ' + answer.strip()!r} after a prompt without a space at "
