@@ -65,7 +65,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "blue": (lambda: metric("blue"), "bleu"),
     "acuracy": (lambda: score("acuracy", [0], [0]), "accuracy"),
     "importence": (lambda: heads.MEASURES["importence"], "importance"),
-    "fischer": (lambda: similarity.function("fischer"), "fisher"),
+    "fischer": (lambda: similarity.MEASURES["fischer"], "fisher"),
     "random_by_layer": (lambda: PRUNING_METHODS["random_by_layer"], "random-by-layer"),
     "unshard": (lambda: RETRAININGS["unshard"], "unshared"),
     "constituent": (lambda: TYPES["constituent"], "constituents"),

@@ -79,12 +79,12 @@ def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
     path = plugin(GOOD)
     loaded = load(study(path, **sections))
     assert loaded.atlas.measured == ["mine"] and loaded.atlas.derived == {"derived": "relevance"}
-    assert heads.function("mine") == f"{path}:heads"
-    assert similarity.function("my-similarity") == f"{path}:similar"
-    assert similarity.function("rsa") == "headspec.similarity.measures:rsa"
+    assert heads.MEASURES["mine"].function == f"{path}:heads"
+    assert similarity.MEASURES["my-similarity"].function == f"{path}:similar"
+    assert similarity.MEASURES["rsa"].function == "headspec.similarity.measures:rsa"
     assert loaded.similarity.asked("importance") == ["my-similarity"]
     assert PRUNING_METHODS["first"].function == f"{path}:first" and PRUNING_METHODS["mine"].chosen == "ranked"
-    assert plugins.function(heads.function("derived"))(3) == 3
+    assert plugins.function(heads.MEASURES["derived"].function)(3) == 3
     with_it = refused(path, atlas={"rankings": ["mien"]})
     assert with_it.endswith("or one of a plugin. Did you mean 'mine'?")
     without = refused(**sections)
@@ -101,7 +101,7 @@ def test_modules_of_its_folder_and_the_working_folder_are_found_by_name(plugin):
     package = Path(plugin("from .shared import heads\n", "package{}/__init__.py")).parent
     plugin(GOOD, f"{package}/shared.py")
     load(study(str(package), **RANKED))
-    assert heads.function("mine") == f"{package}:heads"
+    assert heads.MEASURES["mine"].function == f"{package}:heads"
     plugin("LABEL = 'from beside'\n", "elsewhere/beside_it.py")
     text = "import beside_it\n" + GOOD.replace("'my measure'", "beside_it.LABEL")
     load(study(plugin(text, "elsewhere/uses_it.py"), **RANKED))

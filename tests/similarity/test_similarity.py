@@ -20,7 +20,7 @@ from support.schemas import SCHEMAS
 RULES = ROOT / "workflow" / "rules"
 BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
 MEASURES = {
-    name: plugins.function(similarity_measures.function(name))
+    name: plugins.function(similarity_measures.MEASURES[name].function)
     for name in similarity_measures.MEASURES
     if name not in BY_WEIGHTS
 }

@@ -188,10 +188,10 @@ rule measured:
         tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
-        function=lambda wildcards: head_measures.function(wildcards.measure),
+        function=lambda wildcards: head_measures.MEASURES[wildcards.measure].function,
         code=code(
             "atlas/measured.py",
-            lambda each: plugins.roots([head_measures.function(each.wildcards.measure)]),
+            lambda each: plugins.roots([head_measures.MEASURES[each.wildcards.measure].function]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -216,10 +216,10 @@ rule derived:
         runtime=30,
     params:
         study=STUDY.study,
-        function=lambda wildcards: head_measures.function(wildcards.measure),
+        function=lambda wildcards: head_measures.MEASURES[wildcards.measure].function,
         code=code(
             "atlas/derived.py",
-            lambda each: plugins.roots([head_measures.function(each.wildcards.measure)]),
+            lambda each: plugins.roots([head_measures.MEASURES[each.wildcards.measure].function]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"

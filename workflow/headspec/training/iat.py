@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,10 +26,6 @@ from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import branch_point, learning_rates
-
-if TYPE_CHECKING:
-    from headspec.training.loop import Trainer
-
 
 #: heads that a task may own
 CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all")

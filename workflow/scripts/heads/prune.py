@@ -11,15 +11,31 @@ from headspec.progress import log, stage
 from headspec.statistics.chance import warnings
 
 snakemake: Snakemake
-params, pruning = snakemake.params, dict(snakemake.params.pruning)
+params, pruning = snakemake.params, snakemake.params.pruning
 with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.metrics, snakemake.input.tokens)
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in examples}
-    settings = {key: pruning.pop(key) for key in ("draw_examples", "probabilities", "ablation")}
-    planned = masks(importances, seed=job.seed, **pruning)
-    found = evaluated(job.trained(), examples, planned, job.device, seed=job.seed, **settings)
+    planned = masks(
+        importances,
+        fraction=pruning["fraction"],
+        fractions=pruning["fractions"],
+        heads=pruning["heads"],
+        draws=pruning["draws"],
+        bottom=pruning["bottom"],
+        seed=job.seed,
+    )
+    found = evaluated(
+        job.trained(),
+        examples,
+        planned,
+        job.device,
+        draw_examples=pruning["draw_examples"],
+        probabilities=pruning["probabilities"],
+        ablation=pruning["ablation"],
+        seed=job.seed,
+    )
     footer = job.footer()
     predicted = {task: answers.values for task, answers in found.items()}
     frame = pruning_table(planned, examples, predicted, params.metrics)

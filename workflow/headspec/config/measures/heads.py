@@ -93,11 +93,6 @@ def rankings() -> list[str]:
     return [name for name, measure in MEASURES.items() if measure.ranks]
 
 
-def function(name: str) -> str:
-    """Return the function that makes a measure's own table."""
-    return MEASURES[name].function
-
-
 def tables(rankings: Iterable[str]) -> list[str]:
     """Return the tables with the measures of `rankings`."""
     return list(dict.fromkeys(table for name in rankings if (table := MEASURES[name].table)))

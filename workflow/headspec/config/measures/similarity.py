@@ -19,17 +19,18 @@ class Trait:
     single: bool = True  #: whether tables are those of single-task runs, and so have seeds
     trained: bool = True  #: whether it differs between tasks only after training
     by_subject: bool = False  #: whether subjects are compared individually
+    read: str | None = None  #: the function that reads it
 
 
-#: traits, each read by the function of its name in `headspec.similarity.traits`
+READ = "headspec.similarity.traits"
 TRAITS = {
     "paradigm": Trait(None, single=False, trained=False),
-    "text": Trait("text_embedding", single=False, trained=False),
-    "vectors": Trait("representations"),
-    "importance": Trait("importance", trained=False),
-    "top": Trait("importance", trained=False),
-    "head_fisher": Trait("importance", trained=False),
-    "encoding": Trait("brain_encoding", by_subject=True),
+    "text": Trait("text_embedding", single=False, trained=False, read=f"{READ}:text"),
+    "vectors": Trait("representations", read=f"{READ}:vectors"),
+    "importance": Trait("importance", trained=False, read=f"{READ}:importance"),
+    "top": Trait("importance", trained=False, read=f"{READ}:top"),
+    "head_fisher": Trait("importance", trained=False, read=f"{READ}:head_fisher"),
+    "encoding": Trait("brain_encoding", by_subject=True, read=f"{READ}:encoding"),
 }
 #: trait of measures that compare all weights, in separate jobs
 ALL_WEIGHTS = Trait("sensitivity")
@@ -41,8 +42,7 @@ class SimilarityMeasure:
 
     label: str  #: its name in figures, with the words of its name in the config
     of: str | None  #: what it compares, of `TRAITS`; None: all weights
-    #: of all weights, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
-    function: str | None = None
+    function: str  #: computes it (`headspec.plugins.function`)
     #: whether it measures how much the first of two tasks would help the other
     directed: bool = False
     #: passes of a sampled example among k tasks: gradients, and losses alone
@@ -53,19 +53,20 @@ class SimilarityMeasure:
         return TRAITS[self.of] if self.of else ALL_WEIGHTS
 
 
+OF_TRAITS = "headspec.similarity.measures"
 #: modules of measures that compare all weights
 WEIGHTS = "headspec.similarity"
 #: in the order of figures
 MEASURES = Registry[SimilarityMeasure](
     "measure of similarity",
     {
-        "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
-        "text": SimilarityMeasure("text (TextEmb)", "text"),
-        "dse": SimilarityMeasure("DSE", "vectors"),
-        "rsa": SimilarityMeasure("RSA", "vectors"),
-        "cka": SimilarityMeasure("CKA", "vectors"),
+        "paradigm": SimilarityMeasure("same paradigm", "paradigm", f"{OF_TRAITS}:paradigm"),
+        "text": SimilarityMeasure("text (TextEmb)", "text", f"{OF_TRAITS}:text"),
+        "dse": SimilarityMeasure("DSE", "vectors", f"{OF_TRAITS}:dse"),
+        "rsa": SimilarityMeasure("RSA", "vectors", f"{OF_TRAITS}:rsa"),
+        "cka": SimilarityMeasure("CKA", "vectors", f"{OF_TRAITS}:cka"),
         "fisher": SimilarityMeasure("Fisher (TaskEmb)", None, f"{WEIGHTS}.sensitivity:fisher_cosines"),
-        "head-fisher": SimilarityMeasure("head Fisher", "head_fisher"),
+        "head-fisher": SimilarityMeasure("head Fisher", "head_fisher", f"{OF_TRAITS}:head_fisher"),
         "gradient": SimilarityMeasure("gradient cosine", None, f"{WEIGHTS}.sensitivity:gradient_cosines"),
         "lookahead": SimilarityMeasure(
             "look-ahead",
@@ -84,9 +85,9 @@ MEASURES = Registry[SimilarityMeasure](
         "grad-tag": SimilarityMeasure(
             "Grad-TAG", None, f"{WEIGHTS}.gradient_affinity:grad_tag_affinity", True
         ),
-        "importance": SimilarityMeasure("importance (rank)", "importance"),
-        "top-heads": SimilarityMeasure("top heads (Jaccard)", "top"),
-        "cnm": SimilarityMeasure("CNM", "encoding"),
+        "importance": SimilarityMeasure("importance (rank)", "importance", f"{OF_TRAITS}:importance"),
+        "top-heads": SimilarityMeasure("top heads (Jaccard)", "top", f"{OF_TRAITS}:top_heads"),
+        "cnm": SimilarityMeasure("CNM", "encoding", f"{OF_TRAITS}:cnm"),
     },
 )
 
@@ -101,20 +102,10 @@ def by_rule(rule: str) -> list[str]:
     return [name for name, measure in MEASURES.items() if measure.trait.rule == rule]
 
 
-def function(name: str) -> str:
-    """Return the function of a measure."""
-    return MEASURES[name].function or f"headspec.similarity.measures:{name.replace('-', '_')}"
-
-
-def reader(trait: str) -> str:
-    """Return the function that reads a trait."""
-    return f"headspec.similarity.traits:{trait}"
-
-
 def of_traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the measures of traits among `names`: what each compares, and its function."""
     chosen = {name: MEASURES[name] for name in names}
-    return {name: {"of": each.of, "function": function(name)} for name, each in chosen.items() if each.of}
+    return {name: {"of": each.of, "function": each.function} for name, each in chosen.items() if each.of}
 
 
 def of_weights(names: Iterable[str], directed: bool) -> list[str]:
@@ -127,7 +118,7 @@ def traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the traits that measures compare: the rule of their tables, and the function that reads them."""
     compared = dict.fromkeys(MEASURES[name].of for name in names)
     return {
-        name: {"rule": TRAITS[name].rule, "read": reader(name), "by_subject": TRAITS[name].by_subject}
+        name: {"rule": TRAITS[name].rule, "read": TRAITS[name].read, "by_subject": TRAITS[name].by_subject}
         for name in compared
         if name and TRAITS[name].rule
     }
