@@ -31,8 +31,8 @@ from support.tiers import cases
 
 #: why the heads of a model cannot be removed
 REFUSED = {
-    "olmo2": "the others alone do not compute",  # a norm spans all heads
-    "t5": "the others alone do not compute",  # one layer has the position biases of all
+    "olmo2": "the remaining heads do not reproduce",  # a norm spans all heads
+    "t5": "the remaining heads do not reproduce",  # one layer has the position biases of all
     "falcon-grouped": "queries, keys and values of a group side by side",
 }
 
@@ -224,7 +224,7 @@ def test_gates_are_of_the_model_and_the_pass(kind):
         with pytest.raises(ValueError, match=f"^gates: got .*, {expected}"), gates.at(np.ones(shape)):
             pass
     for shape, message in {
-        (2,): rf"2 examples for 3 sequences; expected as many, or gates \({layers}, {heads}\) for all",
+        (2,): rf"2 examples for 3 sequences; expected 3, or gates \({layers}, {heads}\) for all",
         (4,): "4 examples for 3 sequences",
         (2, 9): "2 examples for 3 sequences",
         (3, 2): "2 tokens for [578] tokens",

@@ -269,9 +269,9 @@ def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
 
 #: a file of the kind and its text, or what to replace in it
 WRONG_KINDS = {
-    ("data.py", None): "/data.py: defines no DATA, expected one",
-    ("data.py", "READER = 3"): "/data.py: defines no DATA, expected one",
-    ("head.py", "from . import data"): "/head.py: defines no HEAD, expected one",
+    ("data.py", None): "/data.py: does not define DATA",
+    ("data.py", "READER = 3"): "/data.py: does not define DATA",
+    ("head.py", "from . import data"): "/head.py: does not define HEAD",
     ("head.py", "def f(:"): "/head.py, line 1: SyntaxError",
     ("metrics.py", "METRICS = {}\nMETRICS['mine']"): "/metrics.py, line 2: KeyError: 'mine'",
     ("__init__.py", "FAMILY = 'word'"): "/__init__.py: got FAMILY 'word', expected one of ",
@@ -280,7 +280,7 @@ WRONG_KINDS = {
     (
         "kind.py",
         ("class Mine(Regression)", "class Mine(Regression.__base__)"),
-    ): "/kind.py: KIND has no about, metrics; expected them",
+    ): "/kind.py: KIND has no about, metrics, which `Kind` requires",
     (
         "kind.py",
         ("keys =", "metrics = ('spaerman',)\n    keys ="),
@@ -290,7 +290,7 @@ WRONG_KINDS = {
     ("kind.py", ('"bound"', '"prefix"')): "/kind.py: key 'prefix' is already taken",
     ("kind.py", ('"bound"', '"copy"')): "/kind.py: key 'copy' is already taken",
     ("kind.py", ('"bound"', '"my-key"')): "/kind.py: key 'my-key' cannot be a key; expected letters, digits",
-    ("kind.py", ("Field(None", "Field(...")): "/kind.py: key 'bound' has no default; expected one",
+    ("kind.py", ("Field(None", "Field(...")): "/kind.py: key 'bound' has no default, which",
     ("kind.py", ("(float | None, ", "(")): "/kind.py: key 'bound' has ",
     (
         "kind.py",
@@ -319,12 +319,12 @@ def test_metrics_of_a_kind_may_be_those_of_another(kind):
 @pytest.mark.parametrize("part", parts.PARTS)
 def test_a_part_of_a_kind_is_in_the_module_of_its_name(kind, part):
     told = refused(kind(files={"more.py": f"{part} = 1"}))
-    assert f"/more.py: defines {part}, expected it in {part.lower()}.py" in told
+    assert f"/more.py: defines {part}, which belongs in {part.lower()}.py" in told
 
 
 def test_all_parts_that_a_kind_lacks_are_named(kind):
     told = refused(kind(files={"data.py": None, "head.py": "", "metrics.py": ""}))
-    assert re.findall(r"defines no (\w+)", told) == ["DATA", "HEAD"]
+    assert re.findall(r"does not define (\w+)", told) == ["DATA", "HEAD"]
 
 
 # --- pruning methods

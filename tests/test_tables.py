@@ -219,5 +219,5 @@ def test_lists_never_become_python_objects_and_are_read_without_headspec(path):
 
 def test_values_that_a_task_has_not_for_every_example_are_refused():
     for wrong in (evaluation("bc"), evaluation("ac")):
-        with pytest.raises(DataError, match="label_values: got . and . values, expected as many"):
+        with pytest.raises(DataError, match="label_values: got . and . values, expected the same number"):
             array(wrong, "label")

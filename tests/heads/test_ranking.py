@@ -129,7 +129,7 @@ def test_what_cannot_be_ranked_is_refused(heads, n, message):
 
 
 def test_scores_of_no_head_have_no_heat_map():
-    with pytest.raises(ValueError, match="^scores: got 6 of nan, expected those of some heads$"):
+    with pytest.raises(ValueError, match="^scores: all 6 are nan, expected a score of at least one head$"):
         heat_map(np.full((2, 3), np.nan), axes=Figure().subplots())
 
 

@@ -226,13 +226,13 @@ TEXTS = {"tasks.a.type": "classification", "tasks.b.type": "classification"}
          "tasks.a.target_language: the tokenizer has no 'de'; expected one of ar_AR"),
         ("t5", {"tasks.a.target_language": "de"},
          "tasks.a.target_language: the tokenizer has no 'de'; expected none"),
-        ("t5", {"tasks.a.text_b": "cs"}, "tasks.a.text_b: got a value for a task of translation, expected"),
-        ("t5", {"tasks.a.labels": {"x": "y"}}, "tasks.a.labels: got a value for a task of translation"),
+        ("t5", {"tasks.a.text_b": "cs"}, "tasks.a.text_b: not used by a task of translation; remove"),
+        ("t5", {"tasks.a.labels": {"x": "y"}}, "tasks.a.labels: not used by a task of translation"),
         ("t5", {"tasks.a.metrics": ["accuracy"]}, "tasks.a.metrics.0: got 'accuracy' for type translation"),
         ("t5", {"tasks.a.type": "regression", "tasks.a.prefix": "x"},
          "tasks.a.prefix: has no effect for a regression task"),
         ("bert", TEXTS | {"gates.attention": ["encoder"]},
-         "gates.attention: got encoder, expected none, because models.m.source"),
+         "gates.attention: got encoder, but models.m.source"),
     ],
 )  # fmt: skip
 def test_models_tasks_and_keys_that_do_not_belong_together_are_refused_before_any_job(

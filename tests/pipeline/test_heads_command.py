@@ -174,7 +174,7 @@ MISTAKES = {
     "a study": (
         "classes",
         csv("text,right,wrong", A, every([" a", " b"]), every([" c", " d"])),
-        "holds a task of type answer_pairs, .* headspec new t.csv --model",
+        "contains a task of type answer_pairs, .* headspec new t.csv --model",
     ),
 }
 

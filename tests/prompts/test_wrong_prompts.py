@@ -53,32 +53,32 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompt": "{text_a}}:"},
      "prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'"),
     ({"text_b": "other"}, "prompt: got 'saw {text_a} the house:', expected the field '{text_b}'"),
-    ({"prompt": None}, "answers: has no effect without tasks.a.prompt; expected both, or neither."),
+    ({"prompt": None}, "answers: has no effect without tasks.a.prompt; set both or neither."),
     ({"answers": None}, "answers: missing, expected an answer to tasks.a.prompt for every class."),
     ({"answers": {"bad": " x", "godo": " y"}},
      "answers.godo: no class 'godo'; expected one of bad, good. Did you mean 'good'?"),
     ({"answers": {"bad": " x", "good": " x"}},
-     "answers.good: got ' x', the answer of bad; expected another."),
+     "answers.good: got ' x', the answer of bad; use another."),
     ({"answers": {"bad": "", "good": " x"}}, "answers.bad: got '', expected a text."),
     ({"shots": -1}, "shots: "),
     (NO_PROMPT, "prompt: missing, expected a text, because methods has 'prompted'."),
-    (NO_PROMPT | {"chat": True}, "chat: has no effect without tasks.a.prompt; expected both, or neither."),
+    (NO_PROMPT | {"chat": True}, "chat: has no effect without tasks.a.prompt; set both or neither."),
     ({"prompt": FILLED, "chat": True},
      "chat: got true, expected false, because tasks.a.prompt has the field '{mask}'."),
     ({"type": "regression", "labels": None},
      "prompt: got one for a regression task, expected a task of classification."),
-    (PAIRS | {"answers": TASK["answers"]}, "answers: has no effect on a task of answer_pairs; expected"),
-    (PAIRS | {"calibration": True}, "calibration: has no effect on a task of answer_pairs; expected"),
+    (PAIRS | {"answers": TASK["answers"]}, "answers: has no effect on a task of answer_pairs; remove it."),
+    (PAIRS | {"calibration": True}, "calibration: has no effect on a task of answer_pairs; remove it."),
     (PAIRS | {"prompt": None}, "prompt: missing, expected the text that right and wrong answers follow."),
-    (PAIRS | {"prompt": FILLED}, "prompt: got the field '{mask}', expected none in a task of answer_pairs."),
+    (PAIRS | {"prompt": FILLED}, "prompt: got the field '{mask}', which no task of answer_pairs has;"),
     (PAIRS | {"label": "right"}, "label: got right for a task of answer_pairs, expected two columns."),
     (PAIRS | {"labels": language.CLASSES},
-     "labels: got bad, good for type answer_pairs, expected no classes."),
-    (TEXT_PAIRS | {"prompt": "{text_a}"}, "prompt: has no effect on a task of minimal_pairs; expected"),
-    (TEXT_PAIRS | {"shots": 2}, "shots: has no effect on a task of minimal_pairs; expected none."),
-    (TEXT_PAIRS | {"label": "x"}, "label: has no effect on a task of minimal_pairs; expected none."),
+     "labels: got bad, good for type answer_pairs, which has no classes; remove it."),
+    (TEXT_PAIRS | {"prompt": "{text_a}"}, "prompt: has no effect on a task of minimal_pairs; remove it."),
+    (TEXT_PAIRS | {"shots": 2}, "shots: has no effect on a task of minimal_pairs; remove it."),
+    (TEXT_PAIRS | {"label": "x"}, "label: has no effect on a task of minimal_pairs; remove it."),
     (TEXT_PAIRS | {"text_b": "sentence_good"},
-     "text_b: got 'sentence_good', the column of text_a; expected another column."),
+     "text_b: got 'sentence_good', the column of text_a; use another column."),
     (TEXT_PAIRS | {"metrics": ["accuracy"]},
      "metrics.0: got 'accuracy' for type minimal_pairs, expected pair_accuracy, logit_difference."),
     (TEXT_PAIRS | {"metrics": ["logit_difference"]},
@@ -102,7 +102,7 @@ def test_pairs_are_not_trained_on():
         "which nothing is trained.",
         f"mixtures.single.0: {alone}.",
         f"mixtures.pairs.0: {alone}, as similarity.measures compare models.",
-        "transfer.tasks.0: got 'a', a task of type minimal_pairs; expected one on texts.",
+        "transfer.tasks.0: got 'a', a task of type minimal_pairs; expected a task on whole texts.",
     } <= {*lines}
     del pairs["methods"]
     assert "methods.0: got 'tuned', expected prompted without it" in refused(pairs)
@@ -164,7 +164,7 @@ LONG = paired([" the" * 40, " one"])
 SOME = paired([" the", " house"])
 JOINED = "got 'ovely', which the tokenizer joins with the end of the prompt"
 BY_MASK = (
-    "expected classification by a prompt with '{mask}', because models.m is of type bert, which fills masks"
+    "expected classification by a prompt with '{mask}', because models.m is a masked language model (bert)"
 )
 #: model, keys of the first task, what is known of it, and the problem; "..." stands for any text
 REFUSED: list[tuple[str, dict[str, Any], Any, str]] = [
@@ -181,9 +181,9 @@ REFUSED: list[tuple[str, dict[str, Any], Any, str]] = [
     ("llama", {"chat": True}, labelled(),
      "tasks.a.chat: got true, expected false, because the model's tokenizer has"),
     ("llama", {"prompt": FILLED}, labelled(),
-     "house', expected none with '{mask}', because models.m is of type llama, which continues texts"),
+     "house', expected a prompt without '{mask}', because models.m is a model that continues texts (llama)"),
     ("bert", {}, labelled(),
-     "saw {text_a} the house:', expected the field '{mask}' in it, because models.m is of type bert, which"),
+     "saw {text_a} the house:', expected a prompt with the field '{mask}', because models.m is a masked"),
     ("bert", {"prompt": FILLED, "answers": {"bad": "awful", "good": "awful lovely"}}, labelled(),
      "tasks.a.answers.good: got 'awful lovely', the tokens ["),
     ("bert", PAIRS, SOME, f"tasks.a.type: got 'answer_pairs', {BY_MASK}"),

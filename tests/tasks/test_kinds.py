@@ -63,14 +63,14 @@ def refused(name: str, **more: object) -> str:
 #: parts of a study that are no methods: how it has them, and what is said where a kind refuses them
 REFUSED = {
     "transfer": ({"transfer": {"tasks": ["a"]}}, "transfer.tasks.0: got 'a', a"),
-    "iat": ({"iat": {"mixtures": ["a+c"]}}, "iat.mixtures.0: got 'a+c', expected no mixture with a"),
+    "iat": ({"iat": {"mixtures": ["a+c"]}}, "iat.mixtures.0: got 'a+c', which must not be a mixture with a"),
     "similarity": (
         {"similarity": {"measures": ["top-heads"]}},
-        "similarity.measures: got top-heads, expected none with a",
+        "similarity.measures: got top-heads, which do not support a",
     ),
     "resample": (
         {"pruning": {"ablation": "resample"}},
-        "pruning.ablation: got 'resample', which does not take a",
+        "pruning.ablation: got 'resample', which does not support a",
     ),
 }
 
@@ -83,7 +83,7 @@ def test_what_a_kind_refuses_is_refused(name, part):
         sections, said = REFUSED[part]
         message = refused(name, **sections)
     else:
-        said = f"methods.0: got '{part}', which does not take a"
+        said = f"methods.0: got '{part}', which does not support a"
         message = refused(name, methods=[part])
     assert f"{said} task {KINDS[name].called}" in message
 
@@ -106,18 +106,18 @@ COLUMNS = ["joy", "love"]
         ("labels", {"label": ["joy", "joy"]}, "label.1: got 'joy', the column of label.0"),
         ("labels", {"labels": ["joy"]}, "labels: got joy, expected at least two labels"),
         ("labels", {"label": COLUMNS, "labels": ["joy", "loves"]},
-            "labels: lacks 'love', a column of tasks.a.label; expected all of them. Did you mean 'loves'?"),
+            "labels: lacks 'love', a column of tasks.a.label; add all of these. Did you mean 'loves'?"),
         ("labels", {"label": COLUMNS, "labels": [*COLUMNS, "lov"]},
             "labels: got 'lov', no column of tasks.a.label; expected its columns. Did you mean 'love'?"),
         ("labels", {"label": COLUMNS, "separator": ";"},
             "separator: got ';', but tasks.a.label names columns of 0 and 1."),
         ("classification", {"separator": ";"}, "separator: "),
-        ("labels", {"test": {"CoLA": "test"}}, "test: got a value for a task of labels, expected none"),
+        ("labels", {"test": {"CoLA": "test"}}, "test: not used by a task of labels; remove it"),
         ("labels", {"prompt": "{text_a}?"}, "prompt: got one for a labels task"),
         ("text", {"metrics": ["bits_per_byte"]},
             "metrics.0: got 'bits_per_byte', no metric to compare by; expected token_accuracy first."),
-        ("text", {"prompt": "{text_a}"}, "prompt: has no effect on a task of text; expected none."),
-        ("text", {"label": ["p", "q"]}, "label: has no effect on a task of text; expected none."),
+        ("text", {"prompt": "{text_a}"}, "prompt: has no effect on a task of text; remove it."),
+        ("text", {"label": ["p", "q"]}, "label: has no effect on a task of text; remove it."),
     ],
 )  # fmt: skip
 def test_keys_that_make_no_task_are_refused(name, settings, said):

@@ -262,7 +262,7 @@ def test_heads_know_tags_that_words_decide(finished):
 def test_runs_of_words_are_not_exported(finished, monkeypatch):
     monkeypatch.chdir(finished.path)
     run = "results/tiny/runs/bert/places+pos/tuned/seed0"
-    expected = f"^{re.escape(run)}: pos: tasks on words; expected a run of tasks"
+    expected = f"^{re.escape(run)}: pos: tasks on words; export supports"
     with pytest.raises(HeadspecError, match=expected):
         export_run(Path(run), n=3, task="places")
     assert not Path("results/tiny/export").exists()

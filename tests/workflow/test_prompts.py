@@ -118,7 +118,7 @@ def test_a_change_reruns_what_depends_on_it(finished, tmp_path):
 #: a setting, and why it is refused
 REFUSED: dict[str, tuple[str, object]] = {
     "models.llama.heads.mine: no file or folder 'heads.tsv'": ("models.llama.heads.mine", "heads.tsv"),
-    "similarity.measures.1: got 'rsa', which compares models that are trained":
+    "similarity.measures.1: got 'rsa', which compares trained models":
         ("similarity.measures", ["importance", "rsa"]),
     "of type answer_pairs; expected a task to train on alone": ("methods", ["prompted", "lora"]),
 }  # fmt: skip

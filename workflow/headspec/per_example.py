@@ -41,7 +41,7 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
     lengths = np.concatenate([np.diff(part.offsets) for part in stored])[rows]
     if len(several := np.unique(lengths)) > 1:
         some = f"{several[0]} and {several[-1]} values"
-        raise DataError(f"{LISTS[name]}: got {some}, expected as many for every example of a task")
+        raise DataError(f"{LISTS[name]}: got {some}, expected the same number for every example of a task")
     places = np.arange(len(frame))[rows]
     stacked = np.empty((len(places), several[0]))
     start = 0

@@ -128,9 +128,9 @@ def imported(where: str) -> ModuleType:
         )
     file = Path(origin).absolute()
     if is_path(where) and not path.samefile(file):
-        raise ConfigError(f"{where}: '{name}' is the module {file}; expected another name")
+        raise ConfigError(f"{where}: '{name}' is the module {file}; use a different name")
     if _dotted(file) != name:
-        raise ConfigError(f"{where}: {file.parent} has no __init__.py; expected one in each folder of it")
+        raise ConfigError(f"{where}: {file.parent} has no __init__.py, which each folder of a package needs")
     return module
 
 

@@ -240,8 +240,8 @@ def test_a_metric_may_be_a_function():
     [
         ({"draws": 4}, "draws: got 4, expected at least 5"),
         ({"confidence": 95}, "confidence: got 95, expected a number between 0 and 1"),
-        ({"fractions": [0.1]}, "fractions: got 0.1, expected one below 1 and at least one of 8 heads"),
-        ({"fractions": [1.0]}, "fractions: got 1, expected one below 1"),
+        ({"fractions": [0.1]}, "fractions: got 0.1, expected less than 1, and at least one of 8 heads"),
+        ({"fractions": [1.0]}, "fractions: got 1, expected less than 1"),
         ({"scores": np.ones((3, 4))}, r"scores: got \(3, 4\), expected \(2, 4\)"),
         ({}, "batches: got 3 examples; expected at least 4"),
     ],

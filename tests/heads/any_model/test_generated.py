@@ -157,7 +157,7 @@ def test_a_pattern_says_what_is_compared():
     [
         ({"score": "exact"}, "score: got 'exact', expected exact_match, f1, .* Did you mean 'exact_match'"),
         ({"stop": "\n"}, r"stop: got '\\n', expected a list of texts"),
-        ({"samples": 3}, "temperature: got 0, expected one above 0 for several samples"),
+        ({"samples": 3}, "temperature: got 0, expected a value above 0 for several samples"),
         ({"max_new_tokens": 0}, "max_new_tokens: got 0, expected at least 1"),
         ({"pattern": "(a"}, r"pattern: got '\(a', no regular expression: missing"),
     ],
@@ -174,7 +174,7 @@ def test_arguments_that_do_not_fit_are_refused(decoder):
     batches = [*read(model, None, tokenizer, {"prompts": PROMPTS, "answers": [" one"] * N})]
     for metric, given, message in (
         (headspec.Generated(), {"batches": batches, "scores": np.ones((3, 4))},
-         "metric: got Generated without tokenizer, prompts and answers"),
+         "metric: got Generated, which needs tokenizer, prompts and answers"),
         (headspec.Generated(references=["a"]), usual, "references: got 1, expected 10"),
         (headspec.Generated(references=[1] * N), usual, "references: got 1 for example 0, expected a text"),
         (headspec.Generated("number"), usual, "references: no number in ' one', of example 0; expected one"),

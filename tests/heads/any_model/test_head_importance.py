@@ -137,7 +137,7 @@ def test_a_loss_of_ones_own():
         (
             lambda batch: [{**batch, "labels": batch["labels"][:2]}],
             ValueError,
-            "^batches: got labels of 2 examples for 3 in input_ids$",
+            "^batches: labels has 2 examples, but input_ids has 3$",
         ),
         (
             lambda batch: [{name: value[:0] for name, value in batch.items()}],

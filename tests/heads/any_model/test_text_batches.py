@@ -42,7 +42,7 @@ def test_answers_are_scored_by_the_tokens_that_follow_their_prompts(tokenizer):
     np.testing.assert_allclose(many, np.tile(many[:2], (10, 1, 1)), rtol=1e-3, atol=1e-6)
     for given, message in (
         ({"prompts": ["the love"], "answers": ["ly"]},
-         "answers: got 'ly', which the tokenizer joins to 'the love'; expected one that .*, such as ' ly'"),
+         "answers: got 'ly', which the tokenizer joins to 'the love'; expected an answer .*, such as ' ly'"),
         ({"prompts": prompts, "answers": answers[:1]}, "answers: got 1, expected 2, one for each of prompts"),
         ({"prompts": prompts}, "got prompts, tokenizer; expected batches, or tokenizer, texts and labels"),
     ):  # fmt: skip
@@ -219,7 +219,7 @@ def test_prompts_are_texts_with_tokens(tokenizer):
     words = tokenizer(qwen)
     model = any_model.model("pythia", vocab_size=len(words))
     for prompts, message in (
-        ([""], "prompts: got '' for example 0, which has no tokens; expected some$"),
+        ([""], "prompts: got '' for example 0, which has no tokens$"),
         ([["one"]], r"prompts: got \['one'\] for example 0, expected a text$"),
         ("one", "prompts: got one str, expected several"),
     ):

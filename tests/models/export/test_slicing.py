@@ -59,7 +59,7 @@ def test_removed_heads_are_closed_heads_without_their_weights(kind, kept):
 
 def test_heads_that_others_listen_to_cannot_be_removed():
     talking = encoder("deberta", talking_head=True)
-    with pytest.raises(ModelError, match="of this deberta cannot be removed: the others alone do not"):
+    with pytest.raises(ModelError, match="of this deberta cannot be removed: the remaining heads do not"):
         remove_heads(talking, SOME)
 
 
@@ -75,7 +75,7 @@ def test_float64_is_exact_but_where_a_model_rounds_to_float32(kind, lets, monkey
     model = encoder(kind).double()
     assert remove_heads(model, SOME).dtype == torch.float64
     monkeypatch.setattr(slicing, "_outputs", shifted)
-    with nullcontext() if lets else pytest.raises(ModelError, match="the others alone do not compute"):
+    with nullcontext() if lets else pytest.raises(ModelError, match="the remaining heads do not reproduce"):
         remove_heads(model, SOME)
 
 

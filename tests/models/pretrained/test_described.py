@@ -139,7 +139,7 @@ def test_every_seed_draws_its_own_weights():
         ("models.m", {}, "models.m: got neither, expected one of source and transformer."),
         ("models.m.source", "x", "models.m: got both, expected one of source and transformer."),
         ("models.m.transformer.hidden", 30, "transformer.hidden: got 30, expected a multiple of heads, 4."),
-        ("models.m.weights", "random", "models.m.weights: has no effect with transformer; expected none."),
+        ("models.m.weights", "random", "models.m.weights: has no effect with transformer; remove it."),
         ("models.m.heads", {"a": "b.csv"}, "models.m.heads: has no effect with transformer"),
         ("tasks.fr.target_language", None, "tasks.fr.target_language: missing, expected the language that"),
         ("tasks.fr.target_language", "fr FR", "tasks.fr.target_language: got 'fr FR', expected the language"),

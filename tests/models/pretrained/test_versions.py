@@ -227,9 +227,9 @@ def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("source", "file", "content", "problem"),
     [
-        ("m", "adapter_config.json", {}, "has an adapter beside it .*merge_and_unload"),
+        ("m", "adapter_config.json", {}, "has an adapter next to it .*merge_and_unload"),
         # with a GGUF file, transformers would load what it is an adapter of
-        ("m/m.gguf", "adapter_config.json", {}, "has an adapter beside it .*merge_and_unload"),
+        ("m/m.gguf", "adapter_config.json", {}, "has an adapter next to it .*merge_and_unload"),
         ("m", "config.json", {"model_type": "bert", "transformers_weights": "b.safetensors"},
          "config.json of 'm' has transformers_weights 'b.safetensors'; expe"),
         ("m", "config.json", {"model_type": "bert", "configuration_files": ["config.4.0.0.json"]},

@@ -261,7 +261,7 @@ def bad(change, said):
     bad(lambda m: m.assign(right=m["right"].mask(m.index == 5, 41)), "row 5 has right 41 of n 40"),
     bad(lambda m: m.assign(right=m["right"].mask(m.index == 5, 0.5)), "row 5 has right 0.5 of n 40"),
     bad(lambda m: m.assign(right=m["right"].mask(m.index == 5)), "row 5 has no right"),
-    bad(lambda m: m.assign(n=m["n"].mask(m.index == 6, 80)), "row 6 has 80 answers to task 'b', expected as"),
+    bad(lambda m: m.assign(n=m["n"].mask(m.index == 6, 80)), "row 6 has 80 answers to task 'b', expected"),
     bad(lambda m: m.assign(heads=m["heads"].mask(m.index == 5, 9)), "at size"),
     bad(lambda m: m.assign(heads=m["heads"].mask(m.index == 5, 0)), "row 5 prunes no heads"),
     bad(lambda m: m.assign(heads=m["heads"].mask(m.index == 5)), "row 5 has no heads"),
@@ -269,7 +269,7 @@ def bad(change, said):
     bad(lambda m: pd.concat([m, m.iloc[[3]].set_axis(["again"])]), "row 'again' repeats"),
     bad(lambda m: m.drop(columns="n"), "for counts add the column n"),
     bad(lambda m: m[m["task"] == "a"], r"got 1 task \(a\), expected at least two"),
-    bad(lambda m: m.assign(value=1), "either right, with n or of every example, or value"),
+    bad(lambda m: m.assign(value=1), "the column value, or else right with n"),
     bad(lambda m: m.iloc[:0], "no rows"),
     bad(lambda m: m.to_numpy(), "got ndarray, expected a DataFrame"),
 ])  # fmt: skip

@@ -183,7 +183,7 @@ NEEDED = ("DATA", "ENCODING", "HEAD")
 def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
     """Yield problems with the `kind` in a folder, given the `others`."""
     if lacking := [name for name in ("about", "metrics") if not getattr(kind, name, None)]:
-        yield f"{folder}/kind.py: KIND has no {listing(lacking)}; expected them, as in `Kind`"
+        yield f"{folder}/kind.py: KIND has no {listing(lacking)}, which `Kind` requires"
         return
     package = plugins.attempted(str(folder), f"{parts.PACKAGE}.{folder.name}")
     family = getattr(package, "FAMILY", parts.TEXTS)
@@ -211,11 +211,11 @@ def _parts(folder: Path, kind: Kind) -> Iterator[str]:
             return
         for name in defined.intersection(parts.PARTS):
             if path.stem != name.lower():
-                yield f"{path}: defines {name}, expected it in {name.lower()}.py"
+                yield f"{path}: defines {name}, which belongs in {name.lower()}.py"
     for name in (*NEEDED, "TASK") if kind.on_words else NEEDED:
         found = parts.file_of(folder.name, name)
         if not found or not any(name in names for names in _names(found)):
-            yield f"{folder}/{name.lower()}.py: defines no {name}, expected one"
+            yield f"{folder}/{name.lower()}.py: does not define {name}"
 
 
 def _names(path: Path) -> tuple[set[str], set[str]]:
@@ -252,7 +252,7 @@ def _key(name: Any, definition: Any, others: Iterable[Kind]) -> str:
     if not (isinstance(definition, tuple) and len(definition) == 2 and isinstance(definition[1], FieldInfo)):
         return f"has {shown(definition)}, expected a type and a Field of pydantic"
     if definition[1].is_required():
-        return "has no default; expected one, for tasks of other types"
+        return "has no default, which tasks of other types need"
     try:
         TypeAdapter(Annotated[definition]).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:

@@ -19,7 +19,7 @@ class PruningMethod:
     #: method; "plugged", by a plugin's function of importance
     chosen: str
     by_layer: bool = False  #: whether random heads are as many in each layer as `importance` keeps
-    gates: str | None = None  #: the kind of gates that learn, in `headspec.gates.kinds`
+    gates: str | None = None  #: which gates learn (`headspec.training.learnt_gates.learnt_gates`)
     start: str = "trained"  #: {"trained", "pretrained", "fresh"}, the weights that training begins with
     classifiers: bool = True  #: whether classifiers learn, too
     #: whether gates learn without a target number of heads, once for all numbers;

@@ -9,8 +9,8 @@ LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
 MOST = 10_000  # values; a few lines of YAML with nested aliases can exceed this
 DEEPEST = 50  # nested mappings and lists
 SECRET = (
-    "holds a password or token, which would be written into results; expected none. The hub's is read from "
-    "the variable HF_TOKEN"
+    "holds a password or token, which would be written into results; remove it. The hub's token is read "
+    "from the variable HF_TOKEN"
 )
 #: text that makes Snakemake run Python from a config
 PROGRAM = "__use_yte__"

@@ -43,7 +43,7 @@ def fitted(config: dict[str, Any], minutes: float, rate: float | None = None) ->
         if smaller is None:
             raise ConfigError(
                 f"--minutes: got {minutes:g}, but the smallest study of these files takes "
-                f"{duration(plan.wall)}; expected more, a smaller model, or fewer files"
+                f"{duration(plan.wall)}; allow more minutes, or use a smaller model or fewer files"
             )
         config = smaller
         study = preflight.load(config)

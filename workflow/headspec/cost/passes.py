@@ -104,7 +104,8 @@ class Stage:
     hours : time that a job requests if its operations are unknown
     adapted : copies in a run that trains adapters, which are a hundredth of the weights
     batch : section with the batch size of its training
-    gpus : `one`, `all` of its model with a process for each, or those with `layers` of a prompted model
+    gpus : `one`; `all`, a process on each of the model's GPUs; or `layers`, the GPUs that hold a prompted
+        model's layers
     writes : whether it writes translations, after any training
     under_masks : whether it evaluates by `headspec.heads.pruning.under_masks`
     vectors : `task` or `mixture` whose training vectors, for frozen runs, a job holds

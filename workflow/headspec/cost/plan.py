@@ -151,7 +151,7 @@ class Plan:
             size = self.extent.count(throughput.parameters, name)
             hours = " ".join(f"{seconds.get((name, stage), 0.0) / 3600:10,.2f}" for stage in PASSES)
             yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved[name]):>8}"
-        yield f"{self.unit} of computing, without the start-up of jobs"
+        yield f"{self.unit} of compute time, excluding the start-up of jobs"
 
     def learnt(self, model: str, method: str) -> float:
         """Return the bytes of what a run trains in its encoder and saves, without classifiers."""

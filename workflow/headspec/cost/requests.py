@@ -70,9 +70,9 @@ class Requests:
         return function
 
     def runtime(self, stage: str) -> Request:
-        """Return a function for the minutes of a job, which grow with failed attempts.
+        """Return a function that gives a job's run time in minutes, which grows with each failed attempt.
 
-        If requested times are not used, these are the hours of its stage.
+        If requested times are not used, it gives the fixed hours of the job's stage.
         """
 
         def function(wildcards: Any, attempt: int) -> int:

@@ -248,7 +248,7 @@ def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> in
     return subprocess.run([python, str(script)], env=environment, capture_output=True).returncode
 
 
-#: excess load from which a speed measured on a busier machine is ignored
+#: a speed is ignored if it was measured under a load that is higher than now by more than this
 BUSIER = 0.5
 
 
@@ -262,7 +262,10 @@ def speed_key(*settings: Any) -> str:
 
 
 def read_speed(name: str, load: float) -> tuple[Speed, float] | None:
-    """Return a stored speed and the machine's load before it was measured; None if that was higher."""
+    """Return a stored speed and the machine's load before it was measured.
+
+    None if there is no valid one, or if that load exceeded `load` by more than `BUSIER`.
+    """
     path = hashes.FOLDER / f"speed-{name}"
     try:
         files.verify(path)

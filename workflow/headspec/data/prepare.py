@@ -288,6 +288,6 @@ def _held_out(name: str, task: Task, n: int) -> int:
     if size >= n:
         raise DataError(
             f"tasks.{name}.validation_examples: {size} validation examples cannot be held out of {n} "
-            "distinct rows; expected fewer, so that some are left for training"
+            "distinct rows; leave some for training"
         )
     return size

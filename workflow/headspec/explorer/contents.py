@@ -15,7 +15,7 @@ MARKED = ["mark", *MARKS]
 
 
 def bounded(*names: str) -> list[str]:
-    """Names of columns, each with those for the ends of its interval."""
+    """Return column names, each followed by those of its interval's bounds."""
     return [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
 
 

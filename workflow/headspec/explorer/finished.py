@@ -26,5 +26,5 @@ def write_explorer(results: Path, output: Path | None = None, trust: bool = Fals
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if own.unfinished:
-        raise UnfinishedError(f"{output} is made of the results that are there\n{said}")
+        raise UnfinishedError(f"{output} covers only the results available so far\n{said}")
     return output

@@ -115,7 +115,7 @@ def listed_heads_mask(
     except ValueError as error:
         raise DataError(str(error)) from None
     if len(heads) == exists.sum():
-        raise DataError(f"{key}: got all {len(heads)} heads of the model; expected some of them")
+        raise DataError(f"{key}: got all {len(heads)} heads of the model; leave at least one out")
     return mask
 
 

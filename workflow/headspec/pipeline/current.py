@@ -51,7 +51,7 @@ class Results:
                 self.found[path] = RESULTS.get(path, self._read)
 
     def place(self, path: Path, name: str) -> Path:
-        """Return the path of a file in the record of `path`; other studies' results count as made here."""
+        """Return the path of a file in the record of `path`, treating other studies' results as made here."""
         study = next(iter(self.found[path]["output"])).split("/", 2)[:2]
         return self._place(tuple(study), name)
 

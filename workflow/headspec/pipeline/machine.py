@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def on_cluster(workflow: Workflow) -> bool:
-    """Whether jobs are submitted; a dry run knows this from the scope that a profile gives to GPUs."""
+    """Whether jobs are submitted: on a dry run, inferred from the profile's scope of the resource `gpu`."""
     scopes = workflow.resource_scopes
     return bool(workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu"))
 

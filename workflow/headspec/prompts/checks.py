@@ -92,17 +92,17 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
     if prompting(task.type).continues and not causal:
         raise ModelError(
             f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
-            f"because {key} is of type {kind}, which fills masks and continues no texts"
+            f"because {key} is a masked language model ({kind}) and cannot continue texts"
         )
     if masked and causal:
         raise ModelError(
-            f"{task_key}.prompt: got {prompt!r}, expected none with '{{mask}}', because {key} is of type "
-            f"{kind}, which continues texts"
+            f"{task_key}.prompt: got {prompt!r}, expected a prompt without '{{mask}}', because {key} is a "
+            f"model that continues texts ({kind})"
         )
     if not masked and not causal:
         raise ModelError(
-            f"{task_key}.prompt: got {prompt!r}, expected the field '{{mask}}' in it, because {key} is of "
-            f"type {kind}, which fills masks"
+            f"{task_key}.prompt: got {prompt!r}, expected a prompt with the field '{{mask}}', because "
+            f"{key} is a masked language model ({kind})"
         )
 
 

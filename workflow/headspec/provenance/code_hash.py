@@ -190,7 +190,7 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
 
 
 def _text(node: object) -> str:
-    """Return the string that a node is; empty if it is not a string."""
+    """Return the value of a string constant, or "" for any other node."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 

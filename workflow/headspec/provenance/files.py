@@ -108,7 +108,7 @@ def link(path: str | Path, name: Path) -> None:
 
 
 def loops(folder: str | Path) -> list[Path]:
-    """Return symbolic links in a folder, including the folder itself, that lead to themselves."""
+    """Return circular symbolic links in a folder, including the folder itself."""
     inside = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     return [path for path in (Path(folder), *inside) if path.is_symlink() and _leads_to_itself(path)]
 

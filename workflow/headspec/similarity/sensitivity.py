@@ -103,7 +103,7 @@ def fisher(
     """
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
-        log.info("examples one at a time, because modules of the model share gradients between examples")
+        log.info("processing one example at a time: modules of the model mix gradients across examples")
         squares = [torch.zeros_like(p) for p in parameters(model)]  # shaped like the parameters
         for row in rows:
             batch = examples.batch(np.array([row]), device.name)

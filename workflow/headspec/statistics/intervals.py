@@ -274,5 +274,5 @@ def decisive(table: pd.DataFrame, name: str = "p") -> pd.Series:
 
 
 def clear(table: pd.DataFrame) -> pd.Series:
-    """Whether each difference is clear for other seeds (never with one or two) and either side has learnt."""
+    """Whether each difference is clear across seeds (never with one or two) and either side has learnt."""
     return of_seeds(table) & (table["p_seeds_holm"] < SIGNIFICANCE) & ~table["unpruned_at_chance"].eq(True)

@@ -65,10 +65,10 @@ def load_part(kind: str, name: str) -> Any:
     """Return the part `name` of a kind of task; ConfigError if there is none."""
     if not (path := file_of(kind, name)):
         expected = plugged().get(kind, KINDS / kind) / f"{name.lower()}.py"
-        raise ConfigError(f"{expected}: no such file, expected one that defines {name}")
+        raise ConfigError(f"{expected}: no such file, expected a file that defines {name}")
     found = vars(loaded(path))
     if (own := f"{kind}_{name}".upper()) not in found and name not in found:
-        raise ConfigError(f"{path}: defines no {name}, expected one")
+        raise ConfigError(f"{path}: does not define {name}")
     return found.get(own, found.get(name))
 
 

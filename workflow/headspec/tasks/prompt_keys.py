@@ -19,14 +19,14 @@ def unused(key: str, task: Task, *settings: str) -> Iterator[str]:
     """Yield a problem for each of `settings` that is set but has no effect for the kind of the task."""
     for setting in settings:
         if getattr(task, setting):
-            yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
+            yield f"{key}.{setting}: has no effect on a task of {task.type}; remove it."
 
 
 def without_prompt(key: str, task: Task) -> Iterator[str]:
     """Yield a problem for each key about a prompt that is set without one."""
     for setting in KEYS[1:] if task.prompt is None else ():
         if getattr(task, setting):
-            yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
+            yield f"{key}.{setting}: has no effect without {key}.prompt; set both or neither."
 
 
 def class_answers(key: str, task: Task) -> Iterator[str]:
@@ -43,7 +43,7 @@ def class_answers(key: str, task: Task) -> Iterator[str]:
         if not answer:
             yield f"{key}.answers.{name}: got '', expected a text."
         elif answer in answered:
-            yield f"{key}.answers.{name}: got {answer!r}, the answer of {answered[answer]}; expected another."
+            yield f"{key}.answers.{name}: got {answer!r}, the answer of {answered[answer]}; use another."
         answered.setdefault(answer, name)
     if task.labels:
         yield from unlike(key, task.answers, list(dict.fromkeys(task.labels.values())))

@@ -192,8 +192,8 @@ class Learning(Gating):
                 expected = np.nansum(final.probability)
                 if missed(float(expected), gates.target, heads):
                     log.warning(
-                        "%.1f heads are expected to be open%s, the target is %d: those with the largest "
-                        "scores are kept; expected more gates.epochs, or a larger gates.learning_rate",
+                        "%.1f heads are expected to be open%s, but the target is %d: the heads with the "
+                        "largest scores are kept; increase gates.epochs or gates.learning_rate",
                         *(expected, whose, gates.target),
                     )
 

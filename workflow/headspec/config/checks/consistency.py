@@ -72,7 +72,7 @@ def _atlas(study: Study) -> Iterator[str]:
         if study.pruning.fraction == 1 and MEASURES[name].learnt and not PRUNING_METHODS[name].open_ended:
             yield (
                 f"atlas.rankings.{i}: got '{name}', gates that keep the heads which pruning.fraction leaves; "
-                "expected that to be below 1."
+                "expected pruning.fraction below 1."
             )
 
 
@@ -84,22 +84,22 @@ def _gates(study: Study) -> Iterator[str]:
     for i, name in enumerate(methods):
         if name in measured - {*atlas.rankings, *atlas.ablations}:
             key = f"gates.pruning_methods.{i}"
-            yield f"{key}: got '{name}', expected it in atlas.rankings, which measures it."
+            yield f"{key}: got '{name}', which must also be in atlas.rankings, because these measure it."
     if gates.penalties and not any(method.open_ended for method in methods.values()):
         expected = listing(name for name, method in PRUNING_METHODS.items() if method.open_ended)
         yield f"gates.penalties: not used; expected one of {expected} in gates.pruning_methods."
     for i, penalty in enumerate(gates.penalties):
         if named(penalty) == named(gates.penalty):
-            yield f"gates.penalties.{i}: got {named(penalty)}, the penalty; expected others."
+            yield f"gates.penalties.{i}: got {named(penalty)}, the same as gates.penalty; use another value."
     for i, name in enumerate(atlas.rankings if gates.attention else []):
         if MEASURES[name].learnt:
             yield (
-                f"atlas.rankings.{i}: got '{name}', which ranks all heads; expected none of these with "
-                "gates.attention."
+                f"atlas.rankings.{i}: got '{name}', which ranks all heads, so it cannot be combined "
+                "with gates.attention."
             )
     for i, name in enumerate(gates.keep_models):
         if name not in (WHOLE, *methods):
-            yield f"gates.keep_models.{i}: got '{name}', expected it in gates.pruning_methods as well."
+            yield f"gates.keep_models.{i}: got '{name}', which must also be in gates.pruning_methods."
     if gates.source != Gates().source and "copied" not in {method.chosen for method in methods.values()}:
         expected = listing(chosen_by("copied"))
         yield f"gates.source: not used; expected {expected} in gates.pruning_methods, which keep its heads."
@@ -142,7 +142,7 @@ def _model(key: str, model: Model, study: Study) -> Iterator[str]:
             )
         for setting in PRETRAINED_KEYS:
             if setting in model.model_fields_set:
-                yield f"{key}.{setting}: has no effect with transformer; expected none."
+                yield f"{key}.{setting}: has no effect with transformer; remove it."
         for name, task in study.tasks.items():
             yield from kind(task).described_problems(f"tasks.{name}", task, key)
 
@@ -162,7 +162,7 @@ def _lora(study: Study) -> Iterator[str]:
     if study.iat.mixtures and "lora" in study.iat.controls:
         yield (
             f"iat.controls.{study.iat.controls.index('lora')}: got 'lora', whose runs have the name of the "
-            "method 'lora'; expected a study with one of them."
+            "method 'lora'; use only one of them in a study."
         )
 
 
@@ -176,14 +176,17 @@ def iat_problems(study: Study) -> Iterator[str]:
         expected = f"{listing(NAMED[:-1])} or {NAMED[-1]}"
         yield f"methods: got {listing(methods)}, expected {expected} as well, whose heads are compared."
     if section != IAT() and not section.mixtures:
-        yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."
+        yield "iat.mixtures: nothing to train; expected a mixture or more, because other keys of iat are set."
     elif "iat" in methods and not section.mixtures and not study.transfer.tasks:
-        yield "iat.mixtures: nothing to train; expected a mixture, because methods has 'iat'."
+        yield "iat.mixtures: nothing to train; expected a mixture or more, because methods has 'iat'."
     yield from _unused(section)
     for key, main in {"alphas": section.alpha, "deltas": section.delta}.items():
         for i, value in enumerate(getattr(section, key)):
             if value != main and named(value) == named(main):
-                yield f"iat.{key}.{i}: got {value}, whose runs have the name of {main}; expected another."
+                yield (
+                    f"iat.{key}.{i}: got {value}, whose runs would share the name of {main}; use a different "
+                    "value."
+                )
     keys = {"iat.delta": section.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(section.deltas)}
     for key, delta in keys.items():
         if section.mixtures and delta > section.reserve:
@@ -211,10 +214,10 @@ def transfer_problems(study: Study) -> Iterator[str]:
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
         elif "transfer" in kind(study.tasks[name]).refuses:
             called = kind(study.tasks[name]).called
-            yield f"transfer.tasks.{i}: got '{name}', a task {called}; expected one on texts."
+            yield f"transfer.tasks.{i}: got '{name}', a task {called}; expected a task on whole texts."
     if not section.tasks:
         if section != Transfer():
-            yield "transfer.tasks: no task; expected one, because other keys of transfer are set."
+            yield "transfer.tasks: expected at least one task, because other keys of transfer are set."
         return
     trained = [method for method in section.methods if method != "pretrained"]
     if trained and not iat.mixtures:

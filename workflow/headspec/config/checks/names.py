@@ -29,10 +29,10 @@ def distinct(study: Study) -> Iterator[str]:
             # a task and a group can both be the mixture of a run; a model cannot
             folder = (section == "models.", name.lower())
             if folder in taken:
-                yield f"{section}{name}: same name as {taken[folder]} (case is ignored); expected another."
+                yield f"{section}{name}: same name as {taken[folder]} (case is ignored); use another name."
             taken.setdefault(folder, section + name)
             if section == "models." and name.lower() == POOLED:
-                yield f"models.{name}: tables use this name for all models together; expected another."
+                yield f"models.{name}: tables use this name for all models together; use another name."
             if section != "models." and name.lower() in RESERVED:
                 yield f"{section}{name}: reserved for tables; expected a name other than {listing(RESERVED)}."
 

@@ -61,7 +61,7 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
 def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
     """Yield a problem if a section has a `subset` but its source is not a data set on the hub."""
     if section.subset is not None and not str(section.source).startswith("hub:"):
-        yield f"{key}.subset: got '{section.subset}', expected none, because {key}.source is not on the hub."
+        yield f"{key}.subset: got '{section.subset}', but {key}.source is not on the hub; remove it."
 
 
 def _columns(key: str, task: Task) -> Iterator[str]:
@@ -71,16 +71,16 @@ def _columns(key: str, task: Task) -> Iterator[str]:
         columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
     if n == 0:
         for setting in [name for name in ("label", "unlabelled") if name in task.model_fields_set]:
-            yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
+            yield f"{key}.{setting}: has no effect on a task of {task.type}; remove it."
     elif n is not None and len(labels) != n:
         called = f"task of {task.type}" if n > 1 else f"{task.type} task"
         expected = {1: "one column", 2: "two columns"}.get(n, f"{n} columns")
         yield f"{key}.label: got {listing(labels)} for a {called}, expected {expected}."
     for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
         if first == second:
-            yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."
+            yield f"{key}.{b}: got '{second}', the column of {a}; use another column."
     if task.train_split == task.validation_split:
-        yield f"{key}.validation_split: got '{task.train_split}', the train_split; expected another, or null."
+        yield f"{key}.validation_split: got '{task.train_split}', the train_split; use another, or null."
 
 
 def _metrics(key: str, task: Task) -> Iterator[str]:
@@ -98,10 +98,10 @@ def _unused(key: str, task: Task) -> Iterator[str]:
     of, without = kind(task), kind(task).unused
     for setting in without:
         if getattr(task, setting):
-            yield f"{key}.{setting}: got a value for a task of {task.type}, expected none."
+            yield f"{key}.{setting}: not used by a task of {task.type}; remove it."
     if task.labels is not None and not of.classes and "labels" not in without:
         classes = listing(sorted(set(task.labels.values())))
-        yield f"{key}.labels: got {classes} for type {task.type}, expected no classes."
+        yield f"{key}.labels: got {classes} for type {task.type}, which has no classes; remove it."
     for setting in {own: None for other in KINDS.values() for own in other.keys if own not in of.keys}:
         if setting in task.model_fields_set and getattr(task, setting) is not None:
             types = " or ".join(name for name, other in KINDS.items() if setting in other.keys)
@@ -117,8 +117,8 @@ def refused_problems(study: Study) -> Iterator[str]:
     for i, method in enumerate(study.methods):
         for name, such in list(refusing.get(method, {}).items())[:1]:
             yield (
-                f"methods.{i}: got '{method}', which does not take a {such}, such as tasks.{name}; expected "
-                "'tuned'."
+                f"methods.{i}: got '{method}', which does not support a {such}, such as tasks.{name}; "
+                "expected 'tuned'."
             )
     retrained = {f"iat.mixtures.{i}": name for i, name in enumerate(study.iat.mixtures)}
     retrained |= {f"transfer.tasks.{i}": name for i, name in enumerate(study.transfer.tasks)}
@@ -127,17 +127,17 @@ def refused_problems(study: Study) -> Iterator[str]:
         members = [member for member in (name, *mixtures.get(name, ())) if member in refusing.get("iat", {})]
         for member in members[:1]:
             such = refusing["iat"][member]
-            yield f"{key}: got '{name}', expected no {'mixture with a ' * (name in mixtures)}{such}."
+            yield f"{key}: got '{name}', which must not be a {'mixture with a ' * (name in mixtures)}{such}."
     if study.pruning.ablation == RESAMPLE:
         for name, such in list(refusing.get(RESAMPLE, {}).items())[:1]:
             yield (
-                f"pruning.ablation: got 'resample', which does not take a {such}, such as tasks.{name}; "
+                f"pruning.ablation: got 'resample', which does not support a {such}, such as tasks.{name}; "
                 "expected 'zero' or 'mean'."
             )
     measures = study.similarity.measures
     for name, such in list(refusing.get("similarity", {}).items() if measures else ())[:1]:
         such = f"a {such}, such as tasks.{name}"
-        yield f"similarity.measures: got {listing(measures)}, expected none with {such}."
+        yield f"similarity.measures: got {listing(measures)}, which do not support {such}; remove them."
 
 
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _pairs_of(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str]:
             why = "a task of pairs" if kind(other).paired else f"a {other.type} task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected a task that classifies single texts."
         for setting in sorted(task.model_fields_set - PAIR_TASK_SETTINGS):
-            yield f"{key}.{setting}: has no effect with pairs_of; expected it in tasks.{base}."
+            yield f"{key}.{setting}: has no effect with pairs_of; set it in tasks.{base}."
 
 
 def _further(key: str, task: Task) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _further(key: str, task: Task) -> Iterator[str]:
     for name, split in task.further.items():
         for setting, other in used.items():
             if split == other:
-                yield f"{key}.further.{name}: got '{split}', the {setting}; expected another split."
+                yield f"{key}.further.{name}: got '{split}', the {setting}; use another split."
 
 
 def test_problems(study: Study) -> Iterator[str]:
@@ -224,8 +224,8 @@ def _compared(study: Study) -> Iterator[str]:
     for i, name in enumerate(study.similarity.measures):
         if MEASURES[name].trait.trained:
             yield (
-                f"similarity.measures.{i}: got '{name}', which compares models that are trained, but methods "
-                f"trains none; expected some of {listing(expected)}."
+                f"similarity.measures.{i}: got '{name}', which compares trained models, but methods trains "
+                f"none; choose from {listing(expected)}."
             )
 
 

@@ -84,7 +84,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 def _named_apart(values: list[Any]) -> list[Any]:
     for value, other in itertools.combinations([value for value in values if isinstance(value, float)], 2):
         if named(value) == named(other):
-            raise ValueError(f"{value!r} and {other!r} are {named(other)} in names of files, expected one")
+            raise ValueError(f"{value!r} and {other!r} are both {named(other)} in names of files; keep one")
     return values
 
 

@@ -49,10 +49,10 @@ def check_options(task: Task, key: str, name: str, ending: str) -> None:
     for setting in ("columns", "delimiter"):
         if getattr(task, setting) and ending not in HEADERS:
             raise DataError(
-                f"{key}.{setting}: has no effect on {name}, only on {listing(HEADERS)}; expected none"
+                f"{key}.{setting}: has no effect on {name}, only on {listing(HEADERS)}; remove it"
             )
     if task.encoding and ending in BINARY:
-        raise DataError(f"{key}.encoding: has no effect on {name}, which is not text; expected none")
+        raise DataError(f"{key}.encoding: has no effect on {name}, which is not text; remove it")
 
 
 def options(task: Task, key: str, part: str | None = None) -> Options:

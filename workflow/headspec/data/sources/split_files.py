@@ -143,5 +143,5 @@ def _check_not_saved(path: Path, files: Sequence[Path], key: str) -> None:
 def _several(key: str, path: Path, split: str, names: Sequence[str]) -> DataError:
     return DataError(
         f"{key}: {path.name}/ has several tables of the split '{split}': {listing(names, SHOWN)}; "
-        "expected one. Name the file as source, or move the others away."
+        "expected one table. Name the file as source, or move the others away."
     )

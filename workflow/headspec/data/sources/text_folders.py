@@ -96,7 +96,7 @@ def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Pat
         if each and kept.isdisjoint(each):
             raise DataError(
                 f"{key}: {folder.name}/ holds {listing((file.name for file in each), SHOWN)}, but texts of "
-                f"other folders are named as {texts[0].name}; expected one ending"
+                f"other folders have names like {texts[0].name}; use the same ending for all texts"
             )
     beside = [file for each in by_folder.values() for file in each if file not in kept]
     return texts, [*_left_out(beside, inside=True), *_unlike(texts)]

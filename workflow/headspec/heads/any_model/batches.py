@@ -63,7 +63,7 @@ def count(batch: Inputs, main: str = "input_ids") -> int:
     if not n:
         raise ValueError("batches: got one without examples")
     if len({*sizes.values()}) > 1 and name == LABELS:
-        raise ValueError(f"batches: got labels of {n} examples for {others[0][1]} in {others[0][0]}")
+        raise ValueError(f"batches: labels has {n} examples, but {others[0][0]} has {others[0][1]}")
     return n
 
 

@@ -89,7 +89,7 @@ class Generated:
             raise ValueError(f"stop: got {self.stop!r}, expected a list of texts")
         if self.temperature < 0 or (self.samples > 1) > (self.temperature > 0):
             expected = "above 0 for several samples" if self.samples > 1 else "at least 0"
-            raise ValueError(f"temperature: got {self.temperature:g}, expected one {expected}")
+            raise ValueError(f"temperature: got {self.temperature:g}, expected a value {expected}")
         try:
             re.compile(self.pattern or "")
         except re.error as error:
@@ -148,7 +148,7 @@ class Writing:
         numbers: NDArray[np.int_],
     ) -> None:
         if tokenizer is None or answers is None:
-            raise ValueError("metric: got Generated without tokenizer, prompts and answers; expected them")
+            raise ValueError("metric: got Generated, which needs tokenizer, prompts and answers")
         if not model.can_generate():
             raise ValueError(f"metric: got Generated for {type(model).__name__}, which writes no texts")
         expected = answers if metric.references is None else metric.references

@@ -88,7 +88,7 @@ def evaluate(
     gates = HeadGates(lm.model)
     closed = head_arrays.mask(heads, gates.exists)
     if not closed.any():
-        raise ValueError("heads: got none, expected some to close")
+        raise ValueError("heads: got none, expected at least one head to close")
     found: dict[str, list[dict[tuple[str, str], Found]]] = {}
     sets = [*_sets(closed, gates.exists, draws, seed)]
     for order, each in own.shown(sets, "sets of heads"):

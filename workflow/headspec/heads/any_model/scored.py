@@ -167,10 +167,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_rounded(value: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
-    """Return whether a tensor made of those given has rounded values, not places such as of the largest."""
+    """Return whether a result of the `given` tensors holds rounded values rather than indices."""
     if value.dtype == torch.bool or value.is_complex():
         return False
-    # places are int64, as those of argmax, topk and sort
+    # argmax, topk and sort return indices as int64
     return value.dtype != torch.int64 or any(
         not source.is_floating_point()
         or (source.shape == value.shape and bool(((value - source.detach()).abs() <= 1).all()))

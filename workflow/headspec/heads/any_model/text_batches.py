@@ -172,10 +172,10 @@ def _continued(
     for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         before = ids(prompt)
         if not before:
-            raise ValueError(f"prompts: got {prompt!r} for example {i}, which has no tokens; expected some")
+            raise ValueError(f"prompts: got {prompt!r} for example {i}, which has no tokens")
         if not (own := following(ids, prompt, answer)):
             raise ValueError(
-                f"answers: got {answer!r}, which the tokenizer joins to {prompt!r}; expected one "
+                f"answers: got {answer!r}, which the tokenizer joins to {prompt!r}; expected an answer "
                 f"that starts a token, such as {' ' + answer.strip()!r}"
             )
         _fits("prompts", i, len(before) + len(own), most, " with its answer")

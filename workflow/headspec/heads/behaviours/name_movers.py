@@ -20,7 +20,9 @@ def name_movers(probe: Probe) -> tuple[Floats, Floats]:
             f"prompts: got {len(probe.prompts)}; the behaviour 'name_mover' needs a tokenizer and two or more"
         )
     if not probe.tokenizer.is_fast:
-        raise ValueError("tokenizer: got a slow one, expected one that tells where in a text its tokens are")
+        raise ValueError(
+            "tokenizer: got a slow tokenizer, expected a fast one, which says where in a text its tokens are"
+        )
     read = [_places(probe, number, *prompt) for number, prompt in enumerate(probe.prompts)]
     gates = probe.gates
     found = np.zeros((2, len(read), *gates.exists.shape))

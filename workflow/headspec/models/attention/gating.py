@@ -260,8 +260,8 @@ class Gating:
         if self.sequences > 1 and sequences % n == 0:  # this batch may have another number of choices
             return gate.repeat_interleave(sequences // n, dim=0)
         raise ValueError(
-            f"gates: got those of {n} examples for {sequences} sequences; expected as many, or gates "
-            f"({self.layers}, {self.heads}) for all, such as where beams repeat examples"
+            f"gates: got gates of {n} examples for {sequences} sequences; expected {sequences}, or gates "
+            f"({self.layers}, {self.heads}) for all, for example where beams repeat examples"
         )
 
 

@@ -103,7 +103,7 @@ def check_model(model: Any) -> None:
         raise TypeError(f"model: got {type(model).__name__}, expected a model of transformers{hint}")
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
         raise ModelError(
-            "model: made inside torch.inference_mode, where nothing has derivatives; expected another"
+            "model: made inside torch.inference_mode, where nothing has derivatives; load it outside of it"
         )
     if (n := processes(model)) > 1:
         raise ModelError(

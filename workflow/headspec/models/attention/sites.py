@@ -168,8 +168,8 @@ def _require_told_apart(sites: list[tuple[int, Site]], calls: list[Call]) -> Non
     )
     if decoder and encoder and not cross and encoder[-1] == decoder[0]:
         raise ModelError(
-            f"sources and targets of `inputs` have as many tokens ({decoder[0]}), which does not tell "
-            "cross-attention from self-attention; expected targets of another length"
+            f"sources and targets of `inputs` have the same length ({decoder[0]}), so cross-attention cannot "
+            "be told from self-attention; expected targets of a different length"
         )
 
 

@@ -64,8 +64,8 @@ def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
         answers = layer(units) - layer(torch.zeros_like(units[:1]))
     except RuntimeError as error:
         raise ModelError(
-            f"'{name}' is quantised ({layer.weight.dtype}) and does not take {dtype} ({error}); expected a "
-            "model of floats"
+            f"'{name}' is quantised ({layer.weight.dtype}) and does not accept {dtype} ({error}); expected a "
+            "floating-point model"
         ) from None
     linear = nn.Linear(inputs, outputs, bias=bias is not None, device=device, dtype=dtype)
     linear.weight.copy_(answers.T)

@@ -106,7 +106,7 @@ def settle_numbers(
         for module, attributes in kept:
             module.__dict__.update(attributes)
     raise ModelError(
-        "the others alone do not compute what they do beside closed gates, because heads depend on each "
+        "the remaining heads do not reproduce the model with closed gates, because heads depend on each "
         "other or the code of the model needs all of them"
     )
 

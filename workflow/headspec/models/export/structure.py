@@ -50,7 +50,7 @@ def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
 
 
 def select_biases(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
-    """Pass on only the parts of `arguments` for the `kept` of `heads` heads; `kept` is bool (heads,)."""
+    """Slice `arguments` to the `kept` of `heads` heads in each call; `kept` is bool (heads,)."""
     if arguments:
         hook = functools.partial(_selected, arguments, heads, kept.tolist())
         attention.register_forward_pre_hook(hook, with_kwargs=True)

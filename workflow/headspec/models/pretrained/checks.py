@@ -66,8 +66,8 @@ def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) ->
     if embeddings and tokens > embeddings:
         raise ModelError(
             f"{key}.source: the tokenizer of '{model.source}' has {tokens} tokens, but the model has "
-            f"embeddings for {embeddings} (vocab_size in config.json); expected no more tokens than that. "
-            "model.resize_token_embeddings of transformers adds some"
+            f"embeddings for only {embeddings} (vocab_size in config.json); add embeddings by "
+            "model.resize_token_embeddings of transformers"
         )
 
 
@@ -88,13 +88,13 @@ def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Itera
         size, sizes = config.get(name), [embeddings[weight][0] for weight in weights if weight in embeddings]
         if size and sizes and min(sizes) < size:
             counted = f"{name} {size}, but its weights have embeddings for {min(sizes)}"
-            yield f"{counted}; expected no more than that"
+            yield f"{counted}; expected at most {min(sizes)}"
     widths = {name: config[name] for name in WIDTHS if name in config}
     numbers = {value for name, value in config.items() if WIDTH.fullmatch(name) and isinstance(value, int)}
     for weight in EMBEDDINGS["vocab_size"]:
         if widths and weight in embeddings and (width := embeddings[weight][1]) not in numbers:
             name, size = next(iter(widths.items()))
-            yield f"{name} {shown(size)}, but its weights have embeddings of width {width}; expected that"
+            yield f"{name} {shown(size)}, but its weights have embeddings of width {width}"
 
 
 def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
@@ -143,8 +143,8 @@ def architecture(path: Path, model: Model, key: str) -> str:
     """
     if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
         raise ModelError(
-            f"{key}.source: '{model.source}' has an adapter beside it (adapter_config.json), which would be "
-            "loaded with it or replace it; expected none. Merge it with peft (merge_and_unload, then "
+            f"{key}.source: '{model.source}' has an adapter next to it (adapter_config.json), which would be "
+            "loaded with it or replace it. Merge it with peft (merge_and_unload, then "
             "save_pretrained), or move it to another folder"
         )
     config = settings(path, key, model.source)
@@ -163,13 +163,13 @@ def architecture(path: Path, model: Model, key: str) -> str:
         )
     if reason := refused(config):
         raise ModelError(
-            f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, "
-            f"because {reason}; docs/architectures.md lists the types that are taken"
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which studies do not "
+            f"support, because {reason}; docs/architectures.md lists the supported types"
         )
     for name in _kernels(config):
         raise ModelError(
             f"{key}.source: config.json of '{model.source}' has {name}, a kernel that would be downloaded "
-            "and run; expected none"
+            "and run; remove it"
         )
     if path.is_dir() and not weight_files(path):
         place = located(model, key)
@@ -245,7 +245,7 @@ def verify(path: Path, model: Model, key: str) -> None:
     if not file.exists():
         raise ModelError(
             f"{key}.sha256: the weights of '{model.source}' are in several files, "
-            "expected one (model.safetensors)"
+            "expected a single file (model.safetensors)"
         )
     with open(file, "rb") as weights:
         digest = hashlib.file_digest(weights, "sha256").hexdigest()

@@ -95,7 +95,7 @@ def _gguf(path: Path) -> dict[str, Any]:
                 entries, length = number("I"), number("Q")
                 return [value(entries) for _ in range(length)]
             if kind not in GGUF_NUMBERS:
-                raise ValueError(f"a value has type {kind}, which is unknown")
+                raise ValueError(f"unknown GGUF value type {kind}")
             return number(GGUF_NUMBERS[kind])
 
         magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))

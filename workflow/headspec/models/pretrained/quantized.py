@@ -24,7 +24,7 @@ def check(name: str, config: dict[str, Any] | None, key: str, source: str) -> No
     package = QUANTIZATIONS[name].package
     if not find_spec(package):
         raise MissingError(
-            f"{key}.quantization: got '{name}', which needs {package}, expected it to be installed "
+            f"{key}.quantization: got '{name}', which needs the package {package} to be installed "
             "(pip install 'headspec[quantization]')"
         )
     got = f"{key}.quantization: got '{name}', expected null, because '{source}'"

@@ -33,8 +33,8 @@ def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
     if model.heads and writes(config):
         raise ModelError(
-            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({model_type}), "
-            "whose heads have a kind of attention beside layer and head"
+            f"{key}.heads: got {listing(model.heads)} for an encoder-decoder ({model_type}), whose heads "
+            "have a kind of attention besides layer and head; remove it"
         )
     for name, task in tasks.items():
         if kind(task).writes and not writes(config):
@@ -54,8 +54,8 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
     config = config_of(model, key) or {}
     if kinds and not writes(config):
         raise ModelError(
-            f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
-            f"of type {config['model_type']}, which has one kind of attention"
+            f"gates.attention: got {listing(kinds)}, but {key}.source '{model.source}' is of type "
+            f"{config['model_type']}, which has one kind of attention; remove it"
         )
 
 

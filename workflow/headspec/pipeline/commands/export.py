@@ -83,7 +83,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
     if others := {name: kind.called for name, kind in kinds.items() if not kind.pooled}:
         called = next(iter(others.values()))
         raise HeadspecError(
-            f"{run}: {listing(others)}: tasks {called}; expected a run of tasks on texts only"
+            f"{run}: {listing(others)}: tasks {called}; export supports only tasks on whole texts"
         )
     texts = {name: Examples(tables.read(path)) for name, path in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
@@ -130,9 +130,11 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
     sets = Sets(tasks, own)
     kept = last_kept(tables.read(run / "gates.parquet"), sets)
     if n is not None:
-        raise HeadspecError(f"--heads: got {n}; {run} has its own number, expected no --heads")
+        raise HeadspecError(f"--heads: got {n}, but {run} has its own number; remove --heads")
     if task is not None and not own:
-        raise HeadspecError(f"--task: got '{task}'; {run} keeps the same heads for all, expected no --task")
+        raise HeadspecError(
+            f"--task: got '{task}', but {run} keeps the same heads for all tasks; remove --task"
+        )
     named = _task(task, tasks) if own else None
     return Chosen(kept[sets.index(named) if named else 0], named, tasks, "gates.parquet")
 

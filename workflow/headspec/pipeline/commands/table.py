@@ -200,9 +200,9 @@ def decisive_p(frame: pd.DataFrame, family: str, own: list[str]) -> tuple[str, p
 
 
 def interval_owners(held: Iterable[str], floats: set[str]) -> dict[str, tuple[str, str]]:
-    """Return columns with an interval, and those of its ends.
+    """Return the columns that have an interval, each with the columns of its bounds.
 
-    ``ci_low`` and ``ci_high`` are of the last number before them that is no standard deviation.
+    ``ci_low`` and ``ci_high`` bound the last number before them that is not a standard deviation.
     """
     held, owner, before = list(held), {}, ""
     for column in held:

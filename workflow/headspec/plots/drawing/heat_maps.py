@@ -82,7 +82,7 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label:
         _, axes = pyplot.subplots()
     scores = head_arrays.scores(scores)
     if not (exists := existing(scores)).any():
-        raise ValueError(f"scores: got {exists.size} of nan, expected those of some heads")
+        raise ValueError(f"scores: all {exists.size} are nan, expected a score of at least one head")
     if outlined is not None:
         outlined = head_arrays.mask(outlined, exists, "outlined")
     largest = float(np.nanmax(np.abs(scores)))

@@ -108,7 +108,9 @@ def _columns(matrix: pd.DataFrame) -> pd.DataFrame:
             f"example, or value; there are {listing(names)}.{nearest(missing[0], names)}"
         )
     if {"right", "value"} <= {*matrix} or ("n" in matrix and "right" not in matrix):
-        raise ValueError("matrix: expected either right, with n or of every example, or value")
+        raise ValueError(
+            "matrix: expected the column value, or else right with n or with a row for every example"
+        )
     if not len(matrix):
         raise ValueError("matrix: no rows")
     size = next((name for name in SIZES if name in matrix), None)
@@ -184,7 +186,7 @@ def _of_model(model: str, rows: pd.DataFrame, paired: bool) -> Given:
             at = int(np.flatnonzero(bad)[0])
             unpruned = "no number" if np.isnan(usual.iloc[at]) else f"{usual.iloc[at]:g}"
             said = f"has {cells['n'].iloc[at]:g} answers to task {cells['task'].iloc[at]!r}"
-            _refuse(cells, bad, f"{said}, expected as many as without pruning, {unpruned}")
+            _refuse(cells, bad, f"{said}, expected the same number as without pruning, {unpruned}")
     if paired:
         _check_examples(rows, where)
     of_tasks = cells[cells["pruned_for"].isin(tasks)]

@@ -81,9 +81,7 @@ def _check_names(options: Options, first: list[str], path: Path) -> None:
             f"expected a name for each.{_other(others[0], options) if others else ''}"
         )
     if names == first:
-        raise DataError(
-            f"{key}: got {listing(names)}, which is the header line of {path.name}; expected none"
-        )
+        raise DataError(f"{key}: got {listing(names)}, which is the header line of {path.name}; remove it")
 
 
 def _check_header(columns: dict[str, list[str]], path: Path, options: Options) -> None:
@@ -105,13 +103,13 @@ def _notes(rows: Rows, text: str, path: Path, options: Options) -> Iterator[str]
     """Explain how a file is read if it is not, or may not be, quoted as its suffix suggests."""
     dialect, usual = rows.dialect, RFC4180 if _quoted(path, options) else PLAIN
     if dialect.backslash:
-        yield f"a backslash before a quote or delimiter of {path.name} is taken for its escape character"
+        yield f"treating a backslash before a quote or delimiter of {path.name} as its escape character"
     elif "\\" in text and not SINGLE_BACKSLASH.search(text):
-        yield f"all backslashes of {path.name} are in pairs, of which both are taken for characters"
+        yield f"all backslashes of {path.name} are in pairs; treating both of a pair as characters"
     if dialect == PLAIN != usual:
-        yield f"quotes of {path.name} are taken for characters, since some do not enclose a cell"
+        yield f"treating quotes of {path.name} as characters, since some do not enclose a cell"
     elif dialect.quote not in ("", usual.quote):
-        yield f"{dialect.quote} around cells of {path.name} are taken for quotes that enclose them"
+        yield f"treating the {dialect.quote} around cells of {path.name} as quotation marks"
 
 
 def _delimiter(path: Path, options: Options) -> str:

@@ -48,7 +48,7 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
         wanted = choice(present)
         if repeated := [name for name in wanted if present.count(name) > 1]:
             raise DataError(
-                f"{options.key}: {path.name} has several columns {listing(repeated)}; expected one each"
+                f"{options.key}: {path.name} has several columns {listing(repeated)}; names must be unique"
             )
         return wanted
 
@@ -65,14 +65,14 @@ def _format(path: Path, options: Options) -> tuple[str, Format]:
     if module is delimited and conll.is_conllu(path, options.encoding):
         if options.columns:
             key = options.key.removesuffix("source")
-            raise DataError(f"{key}columns: has no effect on {path.name}, which holds CoNLL-U; expected none")
+            raise DataError(f"{key}columns: has no effect on {path.name}, which holds CoNLL-U; remove it")
         return FORMATS[conll.CONLLU]
     return title, module
 
 
 def _expected(path: Path) -> str:
     if path.suffix.lower() in ARCHIVES:
-        return f"expected it unpacked, or compressed as {' or '.join(COMPRESSED)}"
+        return f"unpack it, or compress it as {' or '.join(COMPRESSED)} instead"
     words = ending(path) == ".txt" or conll.COLUMNS[1:] in ending(path)
     hint = f"; for a line per word, name it {path.stem}{conll.COLUMNS}" if words else ""
     return f"expected the ending {' or '.join(FORMATS)}{hint}"

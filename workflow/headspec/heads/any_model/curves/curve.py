@@ -180,7 +180,7 @@ def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> 
         n = prune_count(fraction, total) if 0 < fraction < 1 else 0
         if not n:
             raise ValueError(
-                f"fractions: got {fraction:g}, expected one below 1 and at least one of {total} heads"
+                f"fractions: got {fraction:g}, expected less than 1, and at least one of {total} heads"
             )
         yield HeadSet(TOP, fraction, top_heads(scores, n))
         yield HeadSet(BOTTOM, fraction, bottom_heads(scores, n))

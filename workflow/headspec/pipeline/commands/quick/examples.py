@@ -72,8 +72,8 @@ def read(data: str) -> Examples:
     keys = found.find(data).keys
     if keys["type"] not in TYPES:
         raise DataError(
-            f"{data}: holds a task of type {keys['type']}, expected {listing(HEADS)}; a study takes it: "
-            f"headspec new {data} --model <model>"
+            f"{data}: contains a task of type {keys['type']}, expected {listing(HEADS)}; use a study "
+            f"instead: headspec new {data} --model <model>"
         )
     rows = _some(splits.read_labelled("data", Task(**keys))["train"])
     texts, labels = rows["text_a"].tolist(), rows["label"].tolist()

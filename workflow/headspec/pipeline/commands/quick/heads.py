@@ -34,7 +34,7 @@ def write_page(model: str, data: str, out: Path) -> str:
     from transformers import AutoTokenizer
 
     if out.exists():
-        raise ConfigError(f"{out}: already exists; expected another name, by --out")
+        raise ConfigError(f"{out}: already exists; choose another name by --out")
     given = examples.read(data)
     try:
         with_head = load(model)

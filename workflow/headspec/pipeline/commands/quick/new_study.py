@@ -66,7 +66,7 @@ def write_study(files: Sequence[str], model: str, out: Path, fit: Fit | None = N
     Raises HeadspecError if `out` exists, a file has no task, or the study cannot be planned.
     """
     if out.exists():
-        raise ConfigError(f"{out}: already exists; expected another name, by --study")
+        raise ConfigError(f"{out}: already exists; choose another name by --study")
     tasks = [found.find(file) for file in files]
     named = dict(zip(found.names(tasks), tasks, strict=True))
     config = _config(named, model, out.stem)

@@ -79,7 +79,7 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"it has {shown(value)}, expected the text of an answer")
     if not value.strip():
-        raise ValueError("it has an empty answer; expected none in the list where there is no answer")
+        raise ValueError("it has an empty answer; if there is no answer, leave the list empty")
     return value
 
 

@@ -88,7 +88,7 @@ class AnswerPairs(Pairs):
         return _kept(texts.assign(label=pd.Series(written, index=frame.index)), kept)
 
     def claims(self, labels: pd.Series) -> pd.Series:
-        """Return the right answers; wrong ones may be several."""
+        """Return the right answer of each example (it may have several wrong ones)."""
         return labels.map(lambda label: answers(label)[0])
 
 

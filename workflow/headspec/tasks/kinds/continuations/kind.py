@@ -50,7 +50,7 @@ class AnswerPairs(Pairs):
             return
         yield from prompt_keys.fields(key, task)
         if prompt_keys.masked(task.prompt):
-            yield f"{key}.prompt: got the field '{{mask}}', expected none in a task of {task.type}."
+            yield f"{key}.prompt: got the field '{{mask}}', which no task of {task.type} has; remove it."
         yield from prompt_keys.unused(key, task, "answers", "calibration")
 
 

@@ -31,7 +31,7 @@ class Pairs(Prompting):
         self.start = special_tokens(tokenizer)[0] or [token for token in between if token is not None][:1]
         if not self.start:
             raise ModelError(
-                f"{key}.type: the model's tokenizer has no token to begin a text with; expected another model"
+                f"{key}.type: the model's tokenizer has no token to begin a text with; use another model"
             )
 
     def labels(self, classes: list[str]) -> list[str]:

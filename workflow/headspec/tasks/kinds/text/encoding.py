@@ -125,7 +125,7 @@ class OwnTokens(Encoding):
         """Add `causal`, whether the model predicts the next token; ModelError if it can predict none."""
         if family == WRITES:
             raise ModelError(
-                f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"
+                f"{key}.type: got 'text', which encoder-decoders do not support; use an encoder or a decoder"
             )
         if family != CONTINUES and tokenizer.mask_token is None:
             raise ModelError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")

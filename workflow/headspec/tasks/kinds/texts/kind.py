@@ -89,7 +89,7 @@ class Labels(Kind):
         for column in columns:
             if column not in task.labels:
                 hint = nearest(column, task.labels)
-                yield f"{key}.labels: lacks '{column}', a column of {key}.label; expected all of them.{hint}"
+                yield f"{key}.labels: lacks '{column}', a column of {key}.label; add all of these.{hint}"
         if others := [label for label in task.labels if columns and label not in columns]:
             hint = nearest(others[0], columns)
             yield f"{key}.labels: got '{others[0]}', no column of {key}.label; expected its columns.{hint}"

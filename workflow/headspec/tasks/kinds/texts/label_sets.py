@@ -62,7 +62,7 @@ def written(names: Iterable[str]) -> str:
 
 
 def parsed(label: str) -> list[str]:
-    """Return the names in JSON from `written`."""
+    """Return the names in the JSON that `written` returned."""
     return [str(name) for name in json.loads(label)]
 
 

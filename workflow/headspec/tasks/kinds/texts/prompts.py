@@ -85,7 +85,7 @@ class Prompts(Prompting):
             if not (places := starts[longest]):
                 raise ModelError(
                     f"{self.key}.prompt: with {self.key}.shots and without the texts of an example it has "
-                    f"{len(ids)} tokens, expected fewer than {most}, what max_length of the model leaves"
+                    f"{len(ids)} tokens, expected fewer than {most}, which max_length of the model leaves"
                 )
             keep = max(0, len(places) - excess)
             texts[longest], cut = (texts[longest] or "")[: places[keep] if keep else 0], True
