@@ -43,16 +43,18 @@ def test_bytes_of_weights_are_those_of_the_tensors(name):
 @pytest.mark.parametrize("stage", ["prune", "importance", "attention"])
 def test_requests_hold_the_weights_and_what_is_read_of_them(name, stage, tmp_path):
     (tmp_path / "config.json").write_text(config(name).to_json_string(use_diff=False))
-    half, whole = (
+    half, whole, packed = (
         memory.megabytes(
-            prompted({"source": str(tmp_path), "dtype": dtype, "max_length": 512}),
-            "llama", stage, True, "nothing",
+            prompted({"source": str(tmp_path), "max_length": 512} | more), "llama", stage, gpu, "nothing"
         )
-        for dtype in ("bf16", "fp32")
-    )  # fmt: skip
+        for more, gpu in (({"dtype": "bf16"}, False), ({}, False), ({"quantization": "nf4"}, False))
+    )
     weights = memory.sizes(str(tmp_path)).prompted("bf16") / 1e6
-    assert 2 * weights < half < max(2.5 * weights + 4000, 1.01 * memory.ON_GPU)
-    assert half < 0.65 * whole
+    assert 2 * weights < half < 3 * weights + 24_000
+    assert 1.2 * weights < packed < half < 0.7 * whole
+    study = prompted({"source": str(tmp_path), "max_length": 512, "dtype": "bf16"})
+    placed = memory.megabytes(study, "llama", stage, True, "nothing")
+    assert max(weights, memory.ON_GPU) <= placed < max(1.25 * weights + 4000, 1.01 * memory.ON_GPU)
 
 
 def test_the_measured_masks_read_what_they_say(monkeypatch):

@@ -10,17 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from accelerate import dispatch_model
 
 from headspec.atlas import ablation, attention, relevance
 from headspec.cost import memory
 from headspec.cost.requests import Requests
-from headspec.errors import ModelError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.models import stage
 from headspec.models.architectures import continues
-from headspec.models.language import device_map, dispatch_layers
+from headspec.models.attention.placement import keep_places
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
 from headspec.pipeline.layout import Layout
@@ -30,24 +29,25 @@ from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 CAUSAL = [kind for kind in TYPES if continues({"model_type": kind})]
 
 
-def size(model: MultiTask) -> int:
-    """Bytes of the encoder's weights."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in model.encoder.state_dict().values())
-
-
 @pytest.fixture(params=CAUSAL)
 def model(request) -> MultiTask:
     return MultiTask(encoder(request.param), "last", {"t": ["no", "yes"]}).eval()
 
 
-def halves(model: MultiTask) -> dict[str, int]:
-    """Places on a device with room for the first layers, and on one with room for all."""
-    return device_map(model, "models.m", {0: int(0.9 * size(model)), 1: 3 * size(model)})
+def dispatched(model: MultiTask, rest: str) -> None:
+    """Place the last layer on the device `rest`, and everything else on the CPU."""
+    names = [name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdecimal()]
+    layers = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+    leaves = [name for name, module in model.encoder.named_modules() if not [*module.children()]]
+    others = [name for name in leaves if not any(name.startswith(f"{layer}.") for layer in layers)]
+    places = dict.fromkeys([*others, *layers], "cpu") | {layers[-1]: rest}
+    dispatch_model(model.encoder, places, main_device="cpu", force_hooks=True)
+    keep_places(model.encoder)
 
 
 def test_numbers_stay(model):
     alone, texts, rows = copy.deepcopy(model), examples(), np.arange(12)
-    dispatch_layers(model, dict.fromkeys(halves(model), "cpu"))
+    dispatched(model, "cpu")
     closed = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) % 3 == 0
     masks = [Mask("none", None, 0.0, None, closed & False), Mask("t", "top", 0.3, None, closed)]
 
@@ -68,44 +68,27 @@ def test_numbers_stay(model):
         assert np.ptp(found) > 0
 
 
-def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
-    """Layers stay when the model is moved; classifiers do not. Models that learn are not spread."""
-    monkeypatch.setattr(stage.language, "device_map", lambda net, key: dict.fromkeys(halves(net), "cpu"))
-    for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
-        net = copy.deepcopy(model)
-        net.head = torch.nn.Linear(32, 97) if head else None
-        job = SimpleNamespace(gpus=gpus, key="models.m")
-        stage.ModelStage.spread(job, net)
-        net.to("meta")
-        assert {p.device.type for p in net.encoder.parameters()} == {"cpu" if spreads else "meta"}
-        assert {p.device.type for p in net.classifiers.parameters()} == {"meta"}
+def test_moving_a_model_moves_what_has_no_place(model):
+    dispatched(model, "cpu")
+    model.to("meta")
+    assert {p.device.type for p in model.encoder.parameters()} == {"cpu"}
+    assert {p.device.type for p in model.classifiers.parameters()} == {"meta"}
 
 
 def test_weights_in_bfloat16_are_spread_alike():
     alone, net = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
+    dispatched(net, "cpu")
     keep_half(alone.encoder)
     keep_half(net.encoder)
-    dispatch_layers(net, dict.fromkeys(halves(net), "cpu"))
     batch = examples().batch(np.arange(12))
     with torch.no_grad():
         assert torch.equal(net.pool(batch), alone.pool(batch))
 
 
-def test_layers_are_whole_and_in_order_or_have_no_room(model):
-    found = halves(model)
-    assert set(found.values()) == {0, 1} and [*found.values()] == sorted(found.values())
-    layers = {name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdigit()}
-    inner = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
-    assert not inner, "a layer is cut"
-    with pytest.raises(ModelError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
-        device_map(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
-
-
 @torch.no_grad()
 def test_gates_meet_the_layers_where_they_are(model):
     """Gates are on the first device, and so are inputs, which the layers on the other have sent there."""
-    far = {name for name, place in halves(model).items() if place and name.rpartition(".")[2].isdecimal()}
-    dispatch_layers(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
+    dispatched(model, "meta")
     where: list[str] = []
     for site in model.gates.sites:
         site.output.register_forward_hook(lambda _, args, output: where.append(output.device.type))

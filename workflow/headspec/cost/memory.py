@@ -23,6 +23,7 @@ from headspec.cost.passes import Stage
 from headspec.cost.stages import stage_cost
 from headspec.errors import HeadspecError
 from headspec.head_arrays import CROSS, DECODER, SELF
+from headspec.models.architectures import continues
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import config_of, heads_by_layer
 from headspec.tasks.registry import kind
@@ -144,9 +145,11 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
         examples = getattr(study, cost.batch).batch_size
     copies = cost.adapted if cost.adapted and trains == "adapters" else cost.copies
     if trains == "nothing":
-        weights = size.prompted(settings.dtype, settings.quantization)
-        if settings.quantization:
-            weights += size.prompted("bf16")  # the file while it is read
+        weights, file = size.prompted(settings.dtype, settings.quantization), size.prompted("bf16")
+        if gpu and continues(_content(settings)):  # what is read, or has no room on the GPUs
+            weights = max(weights, file)
+        elif settings.quantization:
+            weights += file
         else:
             weights *= HALF if settings.dtype == "bf16" else copies
     else:

@@ -1,62 +1,26 @@
-"""Language models: logits of some tokens, and layers on several GPUs."""
+"""Language models: loading, and logits of some tokens."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import align_module_device
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from headspec.errors import ModelError
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.projections import is_packed
 from headspec.models.pretrained import from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from headspec.models.multitask import MultiTask
-
-
-def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
-    """Return the GPU of each module of the encoder: whole layers, in about equal shares.
-
-    `memory` is the free bytes by GPU, by default of this process's GPUs. Raises ModelError, naming `key`, if
-    weights do not fit.
-    """
-    import torch
-    from accelerate import infer_auto_device_map
-    from accelerate.utils import get_balanced_memory
-
-    encoder = model.encoder
-    parts = model.gates.sites[0].name.split(".")
-    number = next(i for i, part in enumerate(parts) if part.isdecimal())
-    layer = [type(encoder.get_submodule(".".join(parts[: number + 1]))).__name__]
-    if memory is None:
-        balanced = get_balanced_memory(encoder, no_split_module_classes=layer)
-        memory = {gpu: balanced[gpu] for gpu in range(torch.cuda.device_count())}
-    places: dict[str, int] = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
-    if left := [name for name, place in places.items() if place not in memory]:
-        size = sum(tensor.numel() * tensor.element_size() for tensor in encoder.state_dict().values())
-        raise ModelError(
-            f"{key}.gpus: got {len(memory)}, which have no room for '{left[0]}' and what "
-            f"follows; the weights have {size / 1e9:,.1f} GB. Expected more GPUs, or `dtype: bf16`"
-        )
-    return places
-
-
-def dispatch_layers(model: MultiTask, devices: Mapping[str, int]) -> None:
-    """Put each module of the encoder on its device; inputs, outputs and heads on the first GPU."""
-    from accelerate import dispatch_model
-
-    encoder: Any = model.encoder
-    dispatch_model(encoder, {**devices}, main_device=next(iter(devices.values())), force_hooks=True)
-    encoder._apply = lambda fn, recurse=True: encoder
 
 
 def cache_name(model: PreTrainedModel) -> str:
@@ -87,7 +51,9 @@ class LanguageHead(nn.Module):
         super().__init__()
         output = model.get_output_embeddings()
         (self.place,) = (name for name, module in model.named_modules() if module is output)
-        shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+        # hooks of accelerate hold the weights that are not on their device
+        hooks = (vars(module).get("_hf_hook") for module in model.modules())
+        shared = {id(each): each for each in [*model.parameters(), *model.buffers(), *hooks]}
         self.model: Any = copy.deepcopy(model, {**shared, id(model.base_model): _States()})
         self.bias: nn.Parameter | None = None
 
@@ -100,9 +66,10 @@ class LanguageHead(nn.Module):
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
         """Return a head for only some tokens, with its own weights."""
         output = self.tokens
-        head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
-        rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
-        with torch.no_grad():
+        hooks = (vars(module).get("_hf_hook") for module in self.model.modules())
+        head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters(), *hooks)})
+        rows = nn.Linear(output.in_features, len(tokens), device=device_of(self.model))
+        with torch.no_grad(), align_module_device(output):
             rows.weight.copy_(output.weight[list(tokens)])
             rows.bias.copy_(output.bias[list(tokens)] if output.bias is not None else 0)
         head.model.set_submodule(self.place, rows)
@@ -188,7 +155,7 @@ def near(computed: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel)
 @torch.no_grad()
 def check_head(model: PreTrainedModel, where: str) -> None:
     """Raise ModelError, naming `where`, if `LanguageHead` does not compute a model's logits."""
-    ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
+    ids = torch.arange(TOKENS, device=device_of(model))[None] % model.get_input_embeddings().num_embeddings
     inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
     refused, model_class = f"{where} cannot be prompted", type(model).__name__
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
@@ -210,11 +177,17 @@ def check_head(model: PreTrainedModel, where: str) -> None:
 
 
 def language_model(
-    path: Path, where: str, causal: bool = True, dtype: str = "fp32", quantization: str | None = None
+    path: Path,
+    where: str,
+    causal: bool = True,
+    dtype: str = "fp32",
+    quantization: str | None = None,
+    **placed: Any,
 ) -> PreTrainedModel:
     """Load the causal or masked language model at `path`.
 
-    `where` names the config key and the source in errors; `dtype` and `quantization` are as in the config.
+    `where` names the config key and the source in errors; `dtype` and `quantization` are as in the config,
+    `placed` as in `from_pretrained.load`.
     Raises ModelError if it cannot be loaded, has no language-model head, or `LanguageHead` computes other
     logits.
     """
@@ -222,7 +195,7 @@ def language_model(
 
     loading = AutoModelForCausalLM if causal else AutoModelForMaskedLM
     try:
-        model, missing = from_pretrained.load(loading, path, dtype, quantization)
+        model, missing = from_pretrained.load(loading, path, dtype, quantization, **placed)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ModelError(f"{where} cannot be loaded as a language model: {error}") from None
     if missing:

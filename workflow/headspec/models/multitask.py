@@ -219,9 +219,9 @@ class MultiTask(nn.Module):
         saved.write(Path(folder), *parts, job)
 
     @classmethod
-    def load(cls, folder: str | Path) -> MultiTask:
-        """Load a saved model; raises the errors of `headspec.models.saved.read`."""
-        arguments, classifiers = saved.read(Path(folder))
+    def load(cls, folder: str | Path, **placed: Any) -> MultiTask:
+        """Load a saved model by `headspec.models.saved.read`, whose errors it raises."""
+        arguments, classifiers = saved.read(Path(folder), **placed)
         model = cls(**arguments)
         model.classifiers.load_state_dict(classifiers)
         return model.eval()

@@ -85,8 +85,10 @@ def write(
     _describe(folder, {**described, "sha256": digests}, job)
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+def read(folder: Path, **placed: Any) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Return the arguments of `MultiTask` for a saved model, and the state of its classifiers.
+
+    `placed`, as in `from_pretrained.load`, are for causal language models.
 
     Raises ModelError if there is no classifiers.json or the pretrained encoder cannot be loaded;
     DamageError if a file is not as `write` left it, the model was saved in another folder, or the pretrained
@@ -100,7 +102,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         assert found  # such a model is not trained
         model, key = found
         path, where = folders.folder(model, key, "weights"), f"{key}.source: '{model.source}'"
-        whole = language_model(path, where, not masked, **weights(model))
+        whole = language_model(path, where, not masked, **weights(model), **({} if masked else placed))
         arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
         arguments["encoder"] = _encoder(folder, description)

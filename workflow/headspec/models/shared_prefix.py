@@ -9,6 +9,7 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.modeling_outputs import BaseModelOutput
 
+from headspec.models.attention.placement import device_of
 from headspec.models.language import TOKENS, cache_name, near
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def can_share_prefix(encoder: PreTrainedModel) -> bool:
     kinds = {type(layer) for layer in DynamicCache(config=encoder.config).layers}
     if kinds - {DynamicLayer, DynamicSlidingWindowLayer}:
         return False
-    ids = torch.arange(2 * TOKENS, device=encoder.device).reshape(2, -1)
+    ids = torch.arange(2 * TOKENS, device=device_of(encoder)).reshape(2, -1)
     ids[:, : TOKENS // 2] = ids[0, : TOKENS // 2]
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     whole = encoder(**inputs, use_cache=False).last_hidden_state

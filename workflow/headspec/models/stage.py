@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.errors import DataError
-from headspec.models import devices, encoders, language, tokenization
+from headspec.models import devices, encoders, tokenization
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders
@@ -20,6 +20,10 @@ from headspec.tasks.tokens import encoding, signatures
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: where causal language models are loaded: in about equal shares on the job's GPUs, and what these cannot
+#: hold in the machine's memory, then on disk
+PLACED = {"device_map": "auto"}
 
 
 class ModelStage:
@@ -122,15 +126,9 @@ class ModelStage:
 
     def trained(self) -> MultiTask:
         """Return the trained model from the job's inputs, with the job's numbers of beams."""
-        model = MultiTask.load(Path(self.snakemake.input.model).parent)
+        model = MultiTask.load(Path(self.snakemake.input.model).parent, **PLACED)
         model.set_beams(self.beams)
-        self.spread(model)
         return model
-
-    def spread(self, model: MultiTask) -> None:
-        """Put a prompted causal model on all GPUs of the job, if it has several."""
-        if self.gpus > 1 and model.head is not None and model.pooling == "last":
-            language.dispatch_layers(model, language.device_map(model, self.key))
 
     def footer(self, **more: Any) -> dict[str, Any]:
         """Return the footer of a table (`tables.provenance`), with device, precision and seed."""

@@ -11,6 +11,7 @@ import torch
 
 from headspec.errors import ModelError
 from headspec.models.architectures import continues
+from headspec.models.attention.placement import device_of
 from headspec.models.batching import Examples, continuations_attention, in_a_row
 from headspec.models.devices import Device
 from headspec.models.language import UNFIT, LanguageHead, near
@@ -50,7 +51,7 @@ def prompted(
 def check_beside(model: PreTrainedModel, where: str) -> None:
     """Raise ModelError if continuations in one row get other states than alone."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
-    row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
+    row, owner = (torch.tensor([each], device=device_of(encoder)) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
     try:
         beside = encoder(input_ids=row, **continuations_attention(owner, encoder.dtype)).last_hidden_state[0]

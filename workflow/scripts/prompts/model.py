@@ -12,7 +12,7 @@ from headspec.models.pretrained import folders
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import weights
-from headspec.models.stage import ModelStage
+from headspec.models.stage import PLACED, ModelStage
 from headspec.progress import stage
 from headspec.prompts.head import calibrate, prompted
 
@@ -25,12 +25,12 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     verify(path, model, key)
     with folders.as_planned(params.version, model, key, "weights"):
         continues = architecture(path, model, key) == CONTINUES
-        answering = language_model(path, where, continues, **weights(model))
+        placed = PLACED if continues else {}
+        answering = language_model(path, where, continues, **weights(model), **placed)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     classes = {task: footer["classes"] for task, footer in footers.items()}
     answers = {task: footer.get("answers") for task, footer in footers.items()}
     joint = prompted(answering, answers, classes, where, job.tokenizer(classes))
-    job.spread(joint)
     for task, footer in footers.items():
         if footer.get("content_free"):
             calibrate(joint, task, footer["content_free"], job.device)

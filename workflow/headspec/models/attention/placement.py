@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -21,6 +25,30 @@ def device_of(model: nn.Module) -> torch.device:
         if device is not None:
             return torch.device(device)
     return next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
+
+
+def keep_places(model: PreTrainedModel) -> None:
+    """Keep the modules of a model where accelerate has placed them, if on several devices or offloaded.
+
+    The encoder returns its states to the device of its inputs; ``model.to(device)`` moves no weights.
+    """
+    from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+
+    if not (hooks := [vars(module)["_hf_hook"] for module in model.modules() if "_hf_hook" in vars(module)]):
+        return
+    for hook in hooks:
+        for each in getattr(hook, "hooks", [hook]):
+            # they know shared weights by addresses, at which there are others once weights are converted
+            each.tied_params_map, each.tied_params_names = None, set()
+    encoder: Any = model.base_model
+    if encoder is not model:
+        add_hook_to_module(encoder, AlignDevicesHook(device_of(model), io_same_device=True), append=True)
+    for part in {model, encoder}:
+        vars(part)["_apply"] = functools.partial(_stay, part)
+
+
+def _stay(part: nn.Module, *_: Any, **__: Any) -> nn.Module:
+    return part
 
 
 def processes(model: nn.Module) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec import plugins
+from headspec.progress import log
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,14 +38,17 @@ def silence() -> None:
 
 
 def load(
-    loading: Any, path: Path, dtype: str = "fp32", quantization: str | None = None
+    loading: Any, path: Path, dtype: str = "fp32", quantization: str | None = None, **placed: Any
 ) -> tuple[PreTrainedModel, set[str]]:
     """Load a model without remote code, with `keep_half` for "bf16"; also return names of missing weights.
 
+    `placed` are arguments of ``from_pretrained``, `device_map` and `max_memory`; without any, the model is
+    loaded to the CPU.
     Raises ValueError if weights are not finite, are quantised already, or `quantization` packs none.
     """
     import torch
 
+    from headspec.models.attention.placement import keep_places
     from headspec.models.attention.plain_weights import not_finite
     from headspec.models.pretrained import quantized
 
@@ -62,15 +66,31 @@ def load(
         more["quantization_config"] = quantized.config(quantization, computes, skipped)
     model, info = loading.from_pretrained(
         **location(path), dtype=computes, use_safetensors=True, trust_remote_code=False,
-        output_loading_info=True, **more,
+        output_loading_info=True, **more, **placed,
     )  # fmt: skip
     if problem := not_finite(model):
         raise ValueError(problem)
     if quantization and not quantized.keep_derivatives(model):
         raise ValueError(f"{quantization} packs none of its weights")
+    keep_places(model)
+    _tell_offloaded(model)
     if dtype == "bf16":
         keep_half(model)
     return model, set(info["missing_keys"])
+
+
+def _tell_offloaded(model: PreTrainedModel) -> None:
+    """Log how much of a model is not on its device, from where each pass reads it."""
+    sizes = {True: 0, False: 0}
+    for parameter in model.parameters():
+        sizes[parameter.is_meta] += parameter.numel()
+    if sizes[True]:
+        share = sizes[True] / sum(sizes.values())
+        log.warning(
+            "%.0f %% of the weights do not fit on the device, and are read in each pass; more gpus, dtype: "
+            "bf16 or quantization avoid that",
+            100 * share,
+        )
 
 
 def keep_half(model: PreTrainedModel) -> None:
