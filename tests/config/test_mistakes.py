@@ -159,7 +159,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"gates.penalties": [0.02000000001]}, ".0: got 0.02, the same as gates.penalty; use another value."),
     ({"gates.penalties": [1e-09, 1.0000001e-09]}, ": 1e-09 and 1.0000001e-09 are both 1e-09..."),
     ({"gates": {"penalties": [0.1], "pruning_methods": ["subset"]}},
-     ".penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods."),
+     ".penalties: not used; expected one of l0, static, dynamic, causal in gates.pruning_methods."),
     ({"gates.attention": ["crosss"]}, ".0: got 'crosss', expected...or cross. Did you mean 'cross'?"),
     ({"gates.attention": ["cross"], "atlas.rankings": ["l0"]},
      ".0: got 'l0', which ranks all heads, so it cannot be combined with gates.attention."),

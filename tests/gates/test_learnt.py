@@ -10,13 +10,14 @@ from headspec.training.learnt_gates import (
     L0Target,
     LearntGates,
     Partial,
+    Soft,
     Subset,
     learnt_gates,
     open_probability,
 )
 
 SHAPE = (3, 4)
-KINDS = ["l0", "l0-target", "subset", "subset-hard"]
+KINDS = ["l0", "l0-target", "soft", "subset", "subset-hard"]
 
 
 def uniform(shape: tuple[int, ...], seed: int) -> torch.Tensor:
@@ -62,6 +63,31 @@ def test_a_head_stays_open_if_it_is_worth_more_than_the_penalty(penalty, worth):
     gates = L0(SHAPE, penalty)
     learn(gates, worth=worth)
     assert np.array_equal(gates.final(scores(gates), None).kept, worth > penalty)
+
+
+@pytest.mark.parametrize(("penalty", "kept"), [(0.1, 0.4), (0.05, 0.2), (0.2, 0.8)])
+def test_a_soft_gate_stays_open_if_it_is_worth_more_than_four_penalties(penalty, kept):
+    """Where sigmoid'(score) * worth = penalty; the largest derivative of a sigmoid is a quarter."""
+    worth = torch.tensor([[-0.5, -0.01, 0.0, 0.02], [0.15, 0.19, 0.3, 0.35], [0.6, 0.75, 1.2, 2.0]])
+    gates = Soft(SHAPE, penalty)
+    learn(gates, worth=worth)
+    final = gates.final(scores(gates), None)
+    assert np.array_equal(final.kept, (worth > kept).numpy()) and final.probability is None
+    held = final.gate[final.kept]
+    np.testing.assert_allclose(held * (1 - held) * worth.numpy()[final.kept], penalty, rtol=0.02)
+    assert final.gate[~final.kept] == pytest.approx(0.018, abs=1e-3)
+    assert np.array_equal(gates.final(scores(gates), 2).kept, (worth > 1).numpy())
+
+
+def test_a_pull_towards_open_closes_only_what_harms():
+    """Without the first half, there is no pull at all."""
+    worth = torch.tensor([[-2.0, -0.85, -0.6, -0.35], [-0.02, 0.0, 0.0, 0.0], [0.01, 0.3, 0.9, 2.0]])
+    gates = Soft(SHAPE, -0.1)
+    learn(gates, worth=worth)
+    assert np.array_equal(gates.final(scores(gates), None).kept, (worth > -0.4).numpy())
+    assert gates.cost(0.49) == 0 and gates.cost(0.5).item() == pytest.approx(
+        -0.1 * scores(gates).sum(), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("steps", [120, 400])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headspec.plots.drawing.heat_maps import heat_map
     from headspec.statistics.dissociation.decompose import decompose, shared_fragility
     from headspec.statistics.dissociation.notebook import dissociate
+    from headspec.training.causal_gating import causal_head_gating
 
 #: read from a text file, so that a new version does not change the code of any stage
 __version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
@@ -35,6 +36,7 @@ PUBLIC = {
     "decompose": "statistics.dissociation.decompose",
     "dissociate": "statistics.dissociation.notebook",
     "attention_maps": "heads.behaviours.maps",
+    "causal_head_gating": "training.causal_gating",
     "evaluate": "heads.any_model.harness",
     "exclusive_heads": "heads.ranking",
     "head_behaviours": "heads.behaviours.table",
@@ -58,6 +60,7 @@ __all__ = [
     "Generated",
     "HeadGates",
     "attention_maps",
+    "causal_head_gating",
     "head_behaviours",
     "decompose",
     "dissociate",

@@ -37,7 +37,7 @@ STEPS = 18
 SHAPE = (LAYERS, HEADS)
 EVERY = np.ones(SHAPE, dtype=bool)
 TOGETHER, APART = (Sets(list(CLASSES), per_task) for per_task in (False, True))
-KINDS = ["l0", "l0-target", "subset", "subset-hard"]
+KINDS = ["l0", "l0-target", "soft", "subset", "subset-hard"]
 
 
 def learning(kind: str, sets: Sets = TOGETHER, count: int | None = 5) -> Learning:
@@ -129,7 +129,7 @@ def test_microbatches_give_the_same_gates(tmp_path):
 
 
 #: steps after which a run stops: while gates learn, when they have learnt, and after that
-STOPPED = {"l0": 3, "l0-target": 10, "subset": 14, "subset-hard": 3}
+STOPPED = {"l0": 3, "soft": 10, "l0-target": 10, "subset": 14, "subset-hard": 3}
 
 
 @pytest.mark.parametrize(

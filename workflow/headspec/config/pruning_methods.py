@@ -55,6 +55,7 @@ PRUNING_METHODS = Registry[PruningMethod](
         "pretrained": PruningMethod("kept heads, from pretrained", "copied", start="pretrained"),
         "fresh": PruningMethod("kept heads, from fresh weights", "copied", start="fresh"),
         **{name: method for name, method in ranked(head_measures.MEASURES).items() if name != IMPORTANCE},
+        "causal": PruningMethod("causal head gating", "learnt", gates="soft", open_ended=True),
     },
 )
 

@@ -8,6 +8,9 @@ Subsets of exactly K heads are a differentiable function of scores (Li, Cotterel
 noise on the scores makes the K largest a random subset without replacement. The paper relaxes it by K
 successive softmaxes (Xie and Ermon 2019), which may select heads far above the others several times, with
 gates of several times 1. The projection used here instead keeps gates between 0 and 1.
+
+Soft gates of causal head gating (Nam et al. 2025) are sigmoids of scores without noise. A small constant
+force pulls them towards closed, or towards open: a head that it does not move is held there by the loss.
 """
 
 import math
@@ -28,6 +31,8 @@ from headspec.registry import require
 BETA, GAMMA, ZETA = 0.33, -0.1, 1.1
 #: initial score of an open gate: without noise the gate is 1, and P(open) is .98
 OPEN = 3.0
+#: largest score of soft gates, of a gate of .982; the smallest is its negative
+CLIPPED = 4.0
 #: a head is closed if its gate without noise is at most this (He and Choi 2021)
 CLOSED = 1e-3
 
@@ -217,6 +222,33 @@ class Subset(nn.Module):
         return FinalGates(kept, kept.astype(float), None, scores)
 
 
+class Soft(nn.Module):
+    """Soft gates that `penalty` pulls towards closed, or below 0 towards open (Nam et al. 2025).
+
+    They learn without the pull in the first half. Its cost is `penalty` times the sum of scores, which stay
+    within `CLIPPED`: pulled towards closed, a head stays open only if the loss falls by more than four times
+    the penalty per unit of its gate.
+    """
+
+    def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
+        super().__init__()
+        self.target: int | None = None
+        self.scores, self.penalty = nn.Parameter(torch.full(shape, OPEN)), penalty
+
+    def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.scores.clamp_(-CLIPPED, CLIPPED)
+        return torch.sigmoid(self.scores)
+
+    def cost(self, progress: float) -> torch.Tensor:
+        return (self.penalty if progress >= FALLING else 0.0) * self.scores.sum()
+
+    def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
+        gate = expit(scores.clip(-CLIPPED, CLIPPED))
+        kept = gate > 0.5 if count is None else top_heads(scores, count)
+        return FinalGates(kept, gate, None, scores)
+
+
 class Partial:
     """Gates of all heads, learnt for the `free` heads and open for the `fixed` ones.
 
@@ -258,12 +290,12 @@ class Partial:
 def learnt_gates(gates: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
     """Return gates to be learnt, all open.
 
-    `gates` is "l0", "l0-target", "subset" or "subset-hard"; `shape` layers and heads, or a number of heads;
-    `count` the heads to keep (not used by `l0`). Only `l0` uses `penalty`.
+    `gates` is "l0", "l0-target", "soft", "subset" or "subset-hard"; `shape` layers and heads, or a number of
+    heads; `count` the heads to keep. Only `l0` and `soft` use `penalty`, and they need no `count`.
     """
-    require("kind of gates", gates, ("l0", "l0-target", "subset", "subset-hard"))
-    if gates == "l0":
-        return L0(shape, penalty)
+    require("kind of gates", gates, ("l0", "l0-target", "soft", "subset", "subset-hard"))
+    if gates in ("l0", "soft"):
+        return L0(shape, penalty) if gates == "l0" else Soft(shape, penalty)
     assert count is not None
     if gates == "l0-target":
         return L0Target(shape, count)

@@ -47,12 +47,12 @@ class Gates(Section):
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
         0.02,
-        description="coefficient of the L0 penalty, per head; He and Choi (2021) give this times the number "
-        "of heads",
+        description="coefficient of the penalty of `l0`, `static`, `dynamic` and `causal`, per head; He and "
+        "Choi (2021) give this times the number of heads",
     )
     penalties: Distinct[Positive] = Field(
         [],
-        description="further coefficients, for which `l0`, `static` and `dynamic` are also run",
+        description="further coefficients, for which `l0`, `static`, `dynamic` and `causal` are also run",
     )
     rescorings: Count = Field(5, description="steps in which `rescored` closes heads, rescoring before each")
     source: Source = Field(
