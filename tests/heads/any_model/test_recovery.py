@@ -4,12 +4,15 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch.nn.functional import cross_entropy
 
 import headspec
+from headspec.heads.any_model.curves import recovery
 from headspec.heads.any_model.curves.halves import halves
 from headspec.seeds import derive
 from support.model_types import any_model
+from support.reference import recovery_rates
 from support.reference.contexts import at_outputs, seen
 
 matplotlib.use("agg")
@@ -88,6 +91,44 @@ def test_all_restored_is_the_unpruned_model_and_none_the_closed_one(kind, ablati
     assert found.loc["all", "value"] == curve.loc["none", "value"]
     assert found.loc["none", "value"] == pytest.approx(curve.loc["top", "value"], rel=1e-6)
     assert found.loc["none", "value"] != found.loc["all", "value"]
+
+
+@pytest.mark.parametrize(("heads", "n", "draws", "number"), [(24, 1, 5, 24), (24, 7, 5, 5), (6, 4, 30, 30)])
+def test_random_sets_have_every_head_as_often(heads, n, draws, number):
+    """Also within layers, whose numbers of heads are those of the first."""
+    ranks = np.random.default_rng(0).permutation(heads).reshape(3, -1).astype(float)
+    sets = [*recovery._sets(ranks, [n], draws, 0)]
+    top = sets[1].heads
+    by_order = {order: [each.heads for each in sets if each.order == order] for order in ("random", "layers")}
+    assert [len(drawn) for drawn in by_order.values()] == [number, number]
+    assert {int(each.sum()) for each in by_order["random"]} == {n}
+    assert all((each.sum(axis=1) == top.sum(axis=1)).all() for each in by_order["layers"])
+    assert np.ptp(np.sum(by_order["random"], axis=0)) <= 1
+    assert (np.ptp(np.sum(by_order["layers"], axis=0), axis=1) <= 1).all()
+
+
+def test_every_random_set_is_as_likely():
+    """Of 10 sets of 2 out of 5 heads; every third spans two orders."""
+    listed, counts = np.ones((1, 5), dtype=bool), {}
+    for seed in range(1000):
+        drawn = [
+            *recovery._balanced(
+                listed & (np.arange(5) < 2), listed, np.zeros(1, int), 3, np.random.default_rng(seed)
+            )
+        ]
+        for place in (0, 2):
+            key = (place, *np.flatnonzero(drawn[place]))
+            counts[key] = counts.get(key, 0) + 1
+    assert len(counts) == 20 and stats.chisquare([*counts.values()]).pvalue > 1e-3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", recovery_rates.ADD)
+@pytest.mark.parametrize("measure", ["accuracy", "loss"])
+def test_intervals_miss_as_often_as_the_page_says(measure, kind):
+    for n, heads in ((20, 8), (60, 24)):
+        first, random, *differences = recovery_rates.missed(measure, n, 20, heads, kind, 1.0, 60).T
+        assert (first <= 0.15).all() and (random <= 0.1).all() and np.mean(differences) <= 0.07
 
 
 def test_one_half_orders_heads_greedily_and_the_other_evaluates():

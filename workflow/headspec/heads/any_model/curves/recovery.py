@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,6 @@ from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss
 from headspec.heads.any_model.scored import Contexts
 from headspec.heads.any_model.scores import chosen
-from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import bottom_heads, top_heads
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.gates import HeadGates
@@ -84,7 +84,8 @@ def recovery(
     heads : the list to close, of at least two: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer,
         head)
     counts : numbers of heads to restore, from 1 to one fewer than the list; by default 1, 2, 4, 8, ...
-    draws : number of random sets of each kind for each number, at least five
+    draws : number of random sets of each kind for each number, at least five; as many more as it takes to
+        have every head of the list in one
     score : what orders the heads
 
         - ``greedy``: at each step, the head whose restoration lowers the mean loss of the first half most; a
@@ -193,11 +194,46 @@ def _sets(by_head: Floats, counts: Sequence[int], draws: int, seed: int) -> Iter
         fraction, top = n / total, top_heads(by_head, n)
         yield HeadSet(TOP, fraction, top)
         yield HeadSet(BOTTOM, fraction, bottom_heads(by_head, n))
-        for draw in range(draws):
-            rng = np.random.default_rng(derive(seed, "restored", n, draw))
-            yield HeadSet(RANDOM, fraction, random_heads(listed, n, rng))
-            yield HeadSet(LAYERS, fraction, random_by_layer(top, listed, rng))
+        rng = np.random.default_rng(derive(seed, "restored", n))
+        number = max(draws, math.ceil(total / n))
+        for order, among in ((RANDOM, np.zeros(len(listed), int)), (LAYERS, np.arange(len(listed)))):
+            for restored in _balanced(top, listed, among, number, rng):
+                yield HeadSet(order, fraction, restored)
     yield HeadSet(ALL, 1.0, listed)
+
+
+def _balanced(
+    top: NDArray[np.bool_],
+    listed: NDArray[np.bool_],
+    among: NDArray[np.int_],
+    draws: int,
+    rng: np.random.Generator,
+) -> Iterator[NDArray[np.bool_]]:
+    """Yield random sets of listed heads, with as many as `top` in each group of layers `among`, (layers,).
+
+    Each is drawn uniformly, but heads are in as many sets as others of their group, or one more: where one
+    head does what the list does, independent sets may all lack it.
+    """
+    groups = [(listed & (among == group)[:, None], among == group) for group in np.unique(among)]
+    drawn = [_in_turn(np.flatnonzero(heads), int(top[rows].sum()), draws, rng) for heads, rows in groups]
+    for sets in zip(*drawn, strict=True):
+        restored = np.zeros_like(listed)
+        restored.flat[np.concatenate(sets)] = True
+        yield restored
+
+
+def _in_turn(
+    places: NDArray[np.intp], n: int, draws: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.intp]]:
+    """Yield sets of `n` places from random orders of all, one after the other."""
+    left = places[:0]
+    for _ in range(draws):
+        if len(left) < n:
+            order = rng.permutation(places)
+            again = np.isin(order, left)  # no place is twice in a set
+            left = np.concatenate([left, order[~again], order[again]])
+        yield left[:n]
+        left = left[n:]
 
 
 def _restorers(
