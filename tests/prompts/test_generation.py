@@ -162,3 +162,13 @@ def test_texts_are_kept_if_a_score_fails(tmp_path, monkeypatch):
         evaluated(one.joint, {"t": one.examples}, masks(one.joint.gates.exists), CPU)
     assert "of example " in str(told.value)
     assert len(told.value.texts) == 2 * N and {i for i, _ in told.value.texts} == {*range(N)}
+
+
+def test_joint_knockouts_are_of_the_main_score(tmp_path):
+    texts = ["the old house"] * 5 + ["lovely"] * 4
+    one = made("llama", tmp_path, table(texts), metrics=["generated_contains", "generated_f1"])
+    head, batch = one.joint.classifier("t"), one.examples.batch(np.arange(N))
+    head.scorer.values = lambda text, *_: [0.0, 0.0, float(len(text)), 0.0, 0.0]
+    with one.joint.gates.closed({0: [1]}):
+        found = head.answer(one.joint, batch).texts
+        assert head.costs(one.joint, batch).tolist() == [-len(text) for text in found]

@@ -57,7 +57,8 @@ def finished(shared) -> Folder:
             "methods": ["prompted"],
             "importance": {"samples": 20},
             "pruning": {"fraction": 0.3, "fractions": [], "heads": [1], "draws": 2, "bottom": False},
-            "atlas": {"methods": ["prompted"], "rankings": ["importance", "induction", "previous_token"],
+            "atlas": {"methods": ["prompted"],
+                      "rankings": ["importance", "induction", "previous_token", "knockouts"],
                       "fractions": [0.3], "draws": 2, "examples": 40},
             "dissociation": {"resamples": 100},
             "similarity": {"measures": []},
@@ -87,7 +88,7 @@ def test_what_a_model_writes_is_evaluated_under_every_mask(finished):
 
 def test_heads_are_ranked_by_what_they_do(finished):
     areas = tables.read(finished.results / "tables" / "pruning_areas.parquet")
-    assert {"importance", "induction", "previous_token"} <= {*areas["ranking"]}
+    assert {"importance", "induction", "previous_token", "knockouts"} <= {*areas["ranking"]}
     heads = read(finished, "atlas/induction").pivot_table("value", ["fold", "layer", "head"], "task")
     assert heads["writing"].equals(heads["tone"].rename("writing"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headspec.config.measures import heads as head_measures
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
 from headspec.config.runs import PRETRAINED
@@ -172,9 +173,14 @@ def relevance(job: StageJob) -> list[Load]:
     return _measured(job, "importance", 2)
 
 
-@stage({"importance": "atlas.examples"}, copies=3, hours=8, gpus="layers")
+@stage(
+    {"importance": "atlas.examples", "prune": "atlas.examples"},
+    copies=3, hours=8, gpus="layers", writes=True,
+)  # fmt: skip
 def measured(job: StageJob) -> list[Load]:
     """Return loads that assume, for a plugin's measure of unknown passes, the cost of importance."""
+    if head_measures.MEASURES[job.wildcards["measure"]].per_head:
+        return _measured(job, "prune", 1 + job.heads(job.wildcards["model"]))
     return _measured(job, "importance", 1)
 
 

@@ -31,6 +31,7 @@ class HeadMeasure:
     ranks: bool = True  #: whether `atlas.rankings` may name it: heads with the largest values matter most
     of_weights: bool = False  #: whether it reads projections, which must then be plain
     learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
+    per_head: bool = False  #: whether its module makes a pass for each head
     decoders: bool = False  #: whether only decoders have it
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
@@ -66,7 +67,10 @@ MEASURES = Registry[HeadMeasure](
             "integrated gradient", "integrated_gradient", function=f"{ATLAS}.relevance:integrated_gradient"
         ),
         "resample_ablation": HeadMeasure(
-            "resampled ablation", "resample_ablation", function=f"{ATLAS}.ablation:resample_ablation"
+            "resampled ablation",
+            "resample_ablation",
+            per_head=True,
+            function=f"{ATLAS}.ablation:resample_ablation",
         ),
         "exclusive": HeadMeasure(
             "importance, exclusive",
@@ -84,6 +88,9 @@ MEASURES = Registry[HeadMeasure](
             name: HeadMeasure(label, name, decoders=True, function=f"{ATLAS}.behaviours:{name}")
             for name, label in BEHAVIOURS.items()
         },
+        "knockouts": HeadMeasure(
+            "joint knockouts", "knockouts", per_head=True, function=f"{ATLAS}.knockouts:knockouts"
+        ),
     },
 )
 

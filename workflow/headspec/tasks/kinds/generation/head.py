@@ -10,6 +10,7 @@ import torch
 
 from headspec.errors import ScoreError
 from headspec.tasks import task_heads
+from headspec.tasks.kinds.generation.metrics import METRICS
 from headspec.tasks.kinds.generation.scores import SCORES, Scorer
 from headspec.tasks.kinds.generation.writing import left_padded, padding, write
 from headspec.tasks.kinds.text.encoding import NONE
@@ -78,6 +79,10 @@ class Written(Own):
 
     def answer(self, model: MultiTask, batch: Batch) -> Predicted:
         return self.predict(model, batch.input_ids, batch.labels)  # which needs no states
+
+    def costs(self, model: MultiTask, batch: Batch) -> torch.Tensor:
+        """Return the main score of written answers, with a minus."""
+        return -self.answer(model, batch).values[:, [*METRICS].index(self.asked["metric"])]
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         """Return the scores of written answers, (batch, metrics), and their texts.

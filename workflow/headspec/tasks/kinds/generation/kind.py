@@ -106,6 +106,7 @@ class Generation(Kind):
             "max_new_tokens": task.max_new_tokens, "stop": stop, "pattern": task.pattern,
             "target_delimiter": "" if task.chat else task.target_delimiter,
             "score": OWN[task.score] if task.score else None, "numbers": NUMBER in task.metrics,
+            "metric": task.metrics[0],
         }  # fmt: skip
 
     def functions(self, task: Any) -> list[str]:
