@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from headspec.atlas.ablation import ABLATION, ablate
 from headspec.config.sections.model import Model
@@ -72,4 +73,7 @@ def test_numbers_are_those_of_models_in_memory(kind, dtype, answers, tmp_path, c
     for found, expected in zip(measured(off), measured(alone), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
     assert np.ptp(measured(off)[0]) > 0
+    ids = torch.tensor([examples.ids[0]])
+    texts = [net.head.writing(net.encoder).generate(ids, max_new_tokens=4) for net in (off, alone)]
+    assert texts[0].tolist() == texts[1].tolist()
     assert not any(each.is_meta for each in off.classifiers.parameters())

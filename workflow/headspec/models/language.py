@@ -51,10 +51,7 @@ class LanguageHead(nn.Module):
         super().__init__()
         output = model.get_output_embeddings()
         (self.place,) = (name for name, module in model.named_modules() if module is output)
-        # hooks of accelerate hold the weights that are not on their device
-        hooks = (vars(module).get("_hf_hook") for module in model.modules())
-        shared = {id(each): each for each in [*model.parameters(), *model.buffers(), *hooks]}
-        self.model: Any = copy.deepcopy(model, {**shared, id(model.base_model): _States()})
+        self.model: Any = copy.deepcopy(model, {**_weights(model), id(model.base_model): _States()})
         self.bias: nn.Parameter | None = None
 
     @property
@@ -84,8 +81,8 @@ class LanguageHead(nn.Module):
 
         Its logits are in float32 even under autocast, as in `forward`.
         """
-        shared = {id(tensor): tensor for tensor in [*self.model.parameters(), *self.model.buffers()]}
-        whole: PreTrainedModel = copy.deepcopy(self.model, {**shared, id(self.model.base_model): encoder})
+        shared = {**_weights(self.model), id(self.model.base_model): encoder}
+        whole: PreTrainedModel = copy.deepcopy(self.model, shared)
         output: Any = whole.get_submodule(self.place)
         inner = output.forward
 
@@ -103,6 +100,12 @@ class LanguageHead(nn.Module):
         with torch.autocast(states.device.type, enabled=False):
             logits: torch.Tensor = self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
         return logits if self.bias is None else logits + self.bias
+
+
+def _weights(model: nn.Module) -> dict[int, Any]:
+    """Return what copies of a model share, by id: weights, and hooks that hold those off their device."""
+    hooks = (vars(module).get("_hf_hook") for module in model.modules())  # of accelerate
+    return {id(each): each for each in [*model.parameters(), *model.buffers(), *hooks]}
 
 
 class _States(nn.Module):
