@@ -230,7 +230,7 @@ def test_gates_are_of_the_model_and_the_pass(kind):
         (3, 2): "2 tokens for [578] tokens",
     }.items():
         with (
-            pytest.raises(ValueError, match=f"^gates: got those of {message}"),
+            pytest.raises(ValueError, match=f"^gates: got gates of {message}"),
             gates.at(torch.ones(*shape, layers, heads)),
         ):
             model(**batch)
@@ -268,7 +268,7 @@ def test_gates_of_tokens_are_of_the_tokens_after_a_cache(kind):
             assert torch.equal(model.generate(ids, use_cache=True, **settings).sequences, cached.sequences)
     with gates.at(torch.rand(2, 8, *gates.exists.shape)), contextlib.ExitStack() as stack:
         if kind != "t5":
-            stack.enter_context(pytest.raises(ValueError, match="^gates: got those of 8 tokens for 9 tokens"))
+            stack.enter_context(pytest.raises(ValueError, match="^gates: got gates of 8 tokens for 9 tokens"))
         model.generate(ids, use_cache=True, **settings)
 
 

@@ -194,7 +194,7 @@ YAML: dict[str, str] = dict.fromkeys(
         doubled("? &a{0} " + TEN + "\n: 1"),
         doubled("l{0}: &a{0} {{k{0}: {1}, j{0}: {1}}}") + "<<: *a39\n",
     ],
-    ": holds too much; expected at most 10000 values",
+    ": too large; expected at most 10000 values",
 )  # fmt: skip
 
 

@@ -40,14 +40,14 @@ def test_rows_and_classes_are_counted_in_each_split(here):
 
 
 LABELS = {
-    "train": "is taken as a class, but is named like a split",
-    "Dev": "is taken as a class, but is named like a split",
+    "train": "is treated as a class, but has the name of a split",
+    "Dev": "is treated as a class, but has the name of a split",
     "pos\u200b": "characters that are not printed",
-    "{'pos'": "written like values of a program, or parts of them",
-    "(1, 2)": "written like values of a program, or parts of them",
-    "neg & pos": "1 of 4 classes are others joined, such as 'neg & pos'",
-    "p\u043es": "'pos' and 'p\\u043es' are classes of their own",
-    "POS!": "'POS!' and 'pos' are classes of their own",
+    "{'pos'": "look like values of a program, or parts of them",
+    "(1, 2)": "look like values of a program, or parts of them",
+    "neg & pos": "1 of 4 classes combine other classes, such as 'neg & pos'",
+    "p\u043es": "'pos' and 'p\\u043es' are separate classes",
+    "POS!": "'POS!' and 'pos' are separate classes",
 }
 
 
@@ -61,9 +61,7 @@ def test_odd_classes_are_told(here, name):
 
 def test_a_class_with_most_rows_is_told(here):
     frame = labelled(100, label=["unsup"] * 60 + ["neg", "pos"] * 20)
-    said = (
-        "tasks.t.label: 60 of 100 training rows have the label 'unsup'; if it says that there is none, name"
-    )
+    said = "tasks.t.label: 60 of 100 training rows have the label 'unsup'; if it marks a missing label, name"
     assert [line[: len(said)] for line in read(frame)[1]] == [said]
     assert read(labelled(100, label=["neg"] * 70 + ["pos"] * 30))[1] == []
 
@@ -72,7 +70,7 @@ def test_texts_of_another_format_and_unprinted_characters_are_told(here):
     frame = labelled(100)
     frame["text"] = [repr([text]) for text in frame["text"]]
     (line,) = read(frame)[1]
-    assert line.startswith("tasks.t.text_a: 100 of 100 training rows are written like values of a program")
+    assert line.startswith("tasks.t.text_a: 100 of 100 training rows look like values of a program")
     frame = labelled(100)
     frame.loc[4, "text"] += "\x96"
     (line,) = read(frame)[1]
@@ -132,7 +130,7 @@ def test_scores_between_which_float32_has_no_steps_are_refused(here):
     for offset in (0, 1e3, -1e5):
         read(frame.assign(label=frame["label"] + offset), type="regression")
     for offset in (1e8, -1.7e9, 1e15):
-        with pytest.raises(DataError, match=r"where float32 has steps of .*, so subtract a number from all"):
+        with pytest.raises(DataError, match=r"where float32 has steps of .*; subtract a constant from all"):
             read(frame.assign(label=frame["label"] + offset), type="regression")
 
 

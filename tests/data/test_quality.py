@@ -54,8 +54,8 @@ ROWS = {
         ".label: 2 different numbers are taken as classes, from 0 to 0.5; for scores, set tasks.t.type to "
         "regression"),
     "several": (labelled(100, label=["joy", "very sad", "joy; very sad", "joy|joi", "good night"] * 20), {},
-        ".label: 1 of 5 classes are others joined, such as 'joy; very sad'; for several labels of a text, "
-        "set tasks.t.type to labels"),
+        ".label: 1 of 5 classes combine other classes, such as 'joy; very sad'; for several labels of a "
+        "text, set tasks.t.type to labels"),
     "intents": (labelled(770, label=[*range(77)] * 10), {}, None),
 }  # fmt: skip
 
@@ -67,9 +67,9 @@ def test_rows_of_little_use_and_doubtful_classes_are_named(here, case):
     assert warned(frame, **settings) == ([f"tasks.t{separator}{expected}"] if expected else [])
 
 
-OWN = "are classes of their own; if they are the same, say so in tasks.t.labels"
+OWN = "are separate classes; if they mean the same, merge them by tasks.t.labels"
 NAMED: list[tuple[list[str], dict[str, Any], str]] = [
-    ([*"xy", "NaN", "None"], {}, "label: NaN, None is taken as a class; if it says that a label is missing, "
+    ([*"xy", "NaN", "None"], {}, "label: NaN, None is treated as a class; if it marks a missing label, "
         "name it in tasks.t.unlabelled"),
     ([*"xy", "none", "NONE"], {}, f"label: 'NONE' and 'none' {OWN}"),
     (["Positive", "positive", "\u00e9", "e\u0301"], {},
@@ -77,7 +77,7 @@ NAMED: list[tuple[list[str], dict[str, Any], str]] = [
     (["joy", "Joy ", "fear", "joy,fear"], {"type": "labels"}, f"label: 'Joy' and 'joy' {OWN}"),
     (["x", "y", "NA", "X"], {"labels": [*"xyzX", "NA"]}, "labels: no training row has z"),
     (["x", "y", "x,y", "x"], {"type": "labels", "labels": [*"xyz"]}, "labels: no training row has z"),
-    (["x y", "y x", "z z", "NA x"], {"type": "tags", "text_a": "tokens"}, "label: NA is taken as a class"),
+    (["x y", "y x", "z z", "NA x"], {"type": "tags", "text_a": "tokens"}, "label: NA is treated as a class"),
 ]  # fmt: skip
 
 
@@ -156,6 +156,8 @@ def test_how_bleu_counts_words_without_spaces(here):
     }.items():
         frame = labelled(60, label=[target.format(i) for i in range(60)])
         (line,) = warned(frame, 40, type="translation")
-        assert line.startswith(f"tasks.t.metrics: bleu counts what sacrebleu's tokenizer {tokenizer} finds")
+        assert line.startswith(
+            f"tasks.t.metrics: bleu counts the tokens of sacrebleu's tokenizer {tokenizer}"
+        )
         assert warned(frame, 40, type="translation", metrics=["chrf"]) == []
     assert warned(labelled(60, label=[f"Satz {i}" for i in range(60)]), 40, type="translation") == []

@@ -90,8 +90,8 @@ JSON = [
     ('["a", "b"]', "item 1 is 'a', expected an object for each row"),
     ("", ""),
     (r'{"text": "\ud800", "label": "a"}', "item 1 has half of a surrogate pair"),
-    ('{"text": "x", "text": "y", "label": "a"}', "'text' is there twice"),
-    ('{"a": 1, "a": 2}\n{"a": 1}', "line 1: 'a' is there twice"),
+    ('{"text": "x", "text": "y", "label": "a"}', "'text' occurs twice"),
+    ('{"a": 1, "a": 2}\n{"a": 1}', "line 1: 'a' occurs twice"),
     (
         '{"text": "a", "label": ["a"]}\n{"text": "b", "label": ["a", 1]}\n',
         "line 2 has a list with a number in 'label', where lines before have a list with text",
@@ -122,7 +122,7 @@ CONTENTS: list[Case] = [
     ({"t.csv": "text,label\na,0\nb\n"}, "line 3 of t.csv has 1 columns; expected 2"),
     ({"t.csv.gz": gzip.compress(CSV)[:-9]}, "be read as CSV (Truncated compressed stream)"),
     ({"t.parquet": "version https://git-lfs.github.com/spec/v1\nsize 1\n"},
-        "t.parquet is a pointer of Git LFS; expected its file, by git lfs pull"),
+        "t.parquet is a pointer of Git LFS; fetch the file by git lfs pull"),
     ({"t.parquet": "PAR1"}, "t.parquet cannot be read as Parquet"),
     ({"t.csv": b"text,label\na\xed\xa0\x80,x\n"}, "line 2 of t.csv has the byte 0xED"),
     ({"t.csv": CSV.decode().encode("utf-16")},
@@ -300,8 +300,8 @@ ANNOTATIONS: list[Case] = [
     ({"t.conll": "a S-X\nb O\n"}, "convert it from BIOES", SPANS),
     ({"t.conll": "a I-X\nb O\n"}, "unlike in IOB1", SPANS),
     ({"t.parquet": parquet(sentence_good=["a", "b"], sentence_bad=["c", " "])},
-        "tasks.t: row 2 of t.parquet has an empty text in sentence_good, sentence_bad, expected two that "
-        "differ (1 of 2 rows; up to 10 % are left out)", MINIMAL),
+        "tasks.t: row 2 of t.parquet has an empty text in sentence_good, sentence_bad, expected two "
+        "different ones (1 of 2 rows; up to 10 % are left out)", MINIMAL),
     ({"t.parquet": parquet(sentence_good=["a"], sentence_worse=["b"])},
         "tasks.t.text_b: no column 'sentence_bad' in t.parquet; it has", MINIMAL),
     ({"t.parquet": parquet(text=["a", "b"], right=[1, 2], wrong=[1, 2])},

@@ -105,9 +105,7 @@ def test_heads_are_removed_from_what_packed_weights_stand_for(kind, tmp_path, ca
 def test_a_layer_without_sizes_is_named():
     packed, _ = packed_and_plain("olmo2")
     del packed.model.layers[1].mlp.up_proj.in_features
-    message = (
-        "cannot be removed: 'model.layers.1.mlp.up_proj' is quantised .Packed. and does not say its sizes$"
-    )
+    message = "cannot be removed: 'model.layers.1.mlp.up_proj' is quantised .Packed. and has no known sizes$"
     with pytest.raises(ModelError, match=message):
         headspec.remove_heads(packed, {0: [1]})
 

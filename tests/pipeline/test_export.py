@@ -120,7 +120,7 @@ def test_refusals_come_before_anything_is_written(study):
 def test_what_is_missing_or_has_changed_is_named(study):
     file = Path("models/tiny-bert/tokenizer.json")
     file.write_text(file.read_text() + "\n")
-    assert "the tokenizer of 'models/tiny-bert' is not the one of the run" in export(SINGLE, "--heads", "3")
+    assert "the tokenizer of 'models/tiny-bert' is no longer the tokenizer" in export(SINGLE, "--heads", "3")
     shutil.rmtree("results/tiny/tokens")
     tokens = "results/tiny/tokens/bert/match/validation.parquet: missing"
     assert export(SINGLE, "--heads", "3").startswith(tokens)

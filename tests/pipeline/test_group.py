@@ -139,7 +139,7 @@ def test_without_gains_similar_tasks_are_together_and_nothing_is_promised(tmp_pa
     )
     write(tmp_path, "similarity", rows)
     text = group_tasks(tmp_path, 2)
-    assert groups(text) == FRIENDS and "nothing says that these groups are good" in text
+    assert groups(text) == FRIENDS and "no evidence that these groups are good" in text
 
 
 @pytest.mark.parametrize(

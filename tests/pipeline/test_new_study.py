@@ -132,7 +132,7 @@ def test_answers_to_compare_are_asked_of_a_model_and_others_are_pointed_elsewher
     assert (keys["type"], keys["prompt"], keys["text_a"]) == ("answer_pairs", "{text_a}", "Text")
     free = [{"prompt": f"one {i}", "answer": f"two {i}"} for i in range(20)]
     written(folder.path, {"free.jsonl": "".join(json.dumps(row) + "\n" for row in free)})
-    with pytest.raises(DataError, match=r"no task of a study.* headspec heads <model> free.jsonl"):
+    with pytest.raises(DataError, match=r"which a study has no task for.* headspec heads <model> free.jsonl"):
         found.find("free.jsonl")
 
 
@@ -155,7 +155,7 @@ def test_sentences_of_the_same_tags_are_tagged(folder):
 def test_what_cannot_be_a_task_is_refused_by_file_and_column(folder, tmp_path):
     texts = good.classes(Random(5)).frame[["text"]]
     written(folder.path, {"alone.csv": good.as_csv(texts.assign(id=range(20)))})
-    with pytest.raises(DataError, match=r"alone.csv: of id, none can be a label beside the texts in text"):
+    with pytest.raises(DataError, match=r"alone.csv: of id, none can be a label for the texts in text"):
         found.find("alone.csv")
     with pytest.raises(DataError, match=r"alone.csv: no column 'ids'; it has text, id. Did you mean 'id'"):
         found.find("alone.csv:ids")

@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
      "prompt: got the field '{txt}', expected {text_a}. Did you mean 'text_a'?"),
     ({"prompt": "{text_a!r}:"}, "prompt: got the field '{text_a!r}', expected {text_a}."),
     ({"prompt": "{mask} {text_a} {mask}"},
-     "prompt: got '{mask} {text_a} {mask}', expected the field '{mask}' in it once at most."),
+     "prompt: got '{mask} {text_a} {mask}', expected the field '{mask}' at most once."),
     ({"prompt": "{text_a}}:"},
      "prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'"),
     ({"text_b": "other"}, "prompt: got 'saw {text_a} the house:', expected the field '{text_b}'"),
@@ -66,7 +66,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompt": FILLED, "chat": True},
      "chat: got true, expected false, because tasks.a.prompt has the field '{mask}'."),
     ({"type": "regression", "labels": None},
-     "prompt: got one for a regression task, expected a task of classification."),
+     "prompt: got a prompt for a regression task; only classification tasks have one."),
     (PAIRS | {"answers": TASK["answers"]}, "answers: has no effect on a task of answer_pairs; remove it."),
     (PAIRS | {"calibration": True}, "calibration: has no effect on a task of answer_pairs; remove it."),
     (PAIRS | {"prompt": None}, "prompt: missing, expected the text that right and wrong answers follow."),
@@ -269,7 +269,7 @@ def test_models_have_the_head_that_answers(name, made, model_folder):
     path, encoder = made(name), model_folder(name)  # which has the weights of AutoModel alone
     checks.check_model(path, Model(source=str(path)), "models.m")
     head = "lm_head.weight" if name == "llama" else "a head that fills masks"
-    problem = f"models.m.source: '{encoder}' has no language-model head ({head}), without which"
+    problem = f"models.m.source: '{encoder}' has no language-model head ({head}), which prompts need"
     assert problem in told(encoder, labelled())
 
 

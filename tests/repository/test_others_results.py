@@ -47,7 +47,7 @@ def test_counts_on_the_page_give_its_values(counts):
     assert [f"{100 * parts['share'][name]:.0f}" for name in ("source", "target")] == row[7:9]
     assert f"{100 * parts['share']['own']:.1f}" == row[9]
     assert f"{tasks['dissociation'].corr(tasks['to_others']):.2f}" == row[11]
-    assert mean["verdict"] == "none" and "do not say which examples" in mean["why"]
+    assert mean["verdict"] == "none" and "do not show which examples" in mean["why"]
 
 
 @published

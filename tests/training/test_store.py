@@ -227,7 +227,7 @@ def test_entries_whose_folders_were_exchanged_are_dropped(caplog):
     Path("aside").rename(second.path)
     with caplog.at_level(logging.WARNING):
         assert take(first, "third") is None and take(second, "third") is None
-    told = "training again, because the store has lost the run: {}/identity.json: of another training"
+    told = "training again, because the store has lost the run: {}/identity.json: belongs to another"
     assert all(told.format(each.path) in caplog.text for each in (first, second))
     first.put(run("mine"))
     assert take(first, "third") is not None and not second.path.exists()

@@ -133,5 +133,5 @@ def test_what_prompted_models_cannot_do_is_refused(finished, monkeypatch, messag
 
 def test_models_that_answer_prompts_are_not_exported(finished, monkeypatch):
     monkeypatch.chdir(finished.path)
-    with pytest.raises(HeadspecError, match="its model answers prompts; export takes models with"):
+    with pytest.raises(HeadspecError, match="its model answers prompts; export supports only models with"):
         export_run(Path("results/tiny/runs/llama/tone+whole/prompted/seed0"), 3, "tone")

@@ -113,7 +113,7 @@ def is_folder(where: str) -> bool:
 
 
 def imported(where: str) -> ModuleType:
-    """Import a plugin by its import name or path, with modules beside it or in the working folder.
+    """Import a plugin by its import name or path, with modules next to it or in the working folder.
 
     Raise ConfigError if it does not exist, fails to import, or has the name of another module.
     """

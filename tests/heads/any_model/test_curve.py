@@ -101,7 +101,7 @@ def test_repeated_examples_stay_in_one_half(padding, caplog):
     parts = halves([once, again, again], "input_ids", np.random.default_rng(0))
     first, second = ({int(i) for batch in part for i in batch["input_ids"][:, 0]} for part in parts)
     assert len(first) == len(second) == 3 and not first & second
-    assert "12 of 18 examples repeat others" in caplog.text
+    assert "12 of 18 examples are duplicates" in caplog.text
     few = [{name: value[:3] for name, value in each.items()} for each in (once, again)]
     with pytest.raises(
         ValueError, match="^batches: got 6 examples, 3 of them different; expected at least 4"

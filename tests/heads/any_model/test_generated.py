@@ -159,7 +159,7 @@ def test_a_pattern_says_what_is_compared():
         ({"stop": "\n"}, r"stop: got '\\n', expected a list of texts"),
         ({"samples": 3}, "temperature: got 0, expected a value above 0 for several samples"),
         ({"max_new_tokens": 0}, "max_new_tokens: got 0, expected at least 1"),
-        ({"pattern": "(a"}, r"pattern: got '\(a', no regular expression: missing"),
+        ({"pattern": "(a"}, r"pattern: got '\(a', not a regular expression: missing"),
     ],
     ids=str,
 )

@@ -236,7 +236,7 @@ def test_a_model_of_texts_and_images_takes_its_batch():
     np.testing.assert_allclose(found, one_by_one(model, batch, loss, "input_ids"), rtol=1e-3, atol=1e-6)
     rows = headspec.HeadGates(model, batch).rows
     assert rows["tower"].tolist() == ["vision_model"] * 3 + ["text_model"] * 2
-    with pytest.raises(ValueError, match="^gates: got those of 3 examples for 2 sequences"):
+    with pytest.raises(ValueError, match="^gates: got gates of 3 examples for 2 sequences"):
         headspec.head_importance(model, [batch | {"pixel_values": batch["pixel_values"][:2]}], loss)
 
 

@@ -318,7 +318,7 @@ def test_prompts_have_corrupted_ones(tmp_path):
         ({"score": "attribution"}, "corrupted: missing; score 'attribution' compares batches with corrupted"),
         (
             {"corrupted": []},
-            "corrupted: got some with score 'gradient', which takes none; expected attribution, resample_abl",
+            "corrupted: score 'gradient' does not use it; expected attribution, resample_abl",
         ),
         ({"score": "attribution", "corrupted": []}, "corrupted: got fewer batches than `batches`"),
         ({"normalize": "l2"}, "normalize: got 'l2', expected 'layer' or None"),

@@ -88,7 +88,7 @@ def test_texts_have_scores(tokenizer, settings, labels):
         ([0, 1, -100], "got -100; the model has classes 0 to 2$"),
         ([0, 0.5, 1], "got 0.5; the model has classes 0 to 2$"),
         ([0, None, 1], "got nan for example 1, expected a class or score$"),
-        ([0, [1, 0], 1], "got some that are not numbers, expected a class or score of each$"),
+        ([0, [1, 0], 1], "some are not numbers; expected a class or score for each example$"),
         ([0, 1], "got 2, expected 3, one for each of texts$"),
         ("good", "got one str, expected several, such as in a list$"),
     ],

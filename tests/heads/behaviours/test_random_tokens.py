@@ -133,7 +133,7 @@ def test_what_has_no_behaviours_is_refused(given, error, message):
 def test_a_text_has_to_begin():
     model = any_model.model("pythia")
     model.config.bos_token_id = None
-    with pytest.raises(ValueError, match=r"^tokenizer: got one without a BOS token; expected start, the id"):
+    with pytest.raises(ValueError, match=r"^tokenizer: has no BOS token; give the id of another token"):
         headspec.head_behaviours(model)
     with pytest.raises(ModelError, match="^behaviours: got a t5, expected a decoder of tokens$"):
         headspec.head_behaviours(any_model.model("t5"), start=1)

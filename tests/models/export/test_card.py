@@ -72,7 +72,7 @@ def test_a_card_of_ones_own_is_kept(tmp_path, caplog):
     other = headspec.remove_heads(pruned, {0: [0]})
     headspec.save(other, tmp_path)  # which nobody has edited
     assert any("without 4 of its 8" in line for line in lines(tmp_path))
-    card, told = tmp_path / "README.md", f"{tmp_path / 'README.md'}: kept as it is"
+    card, told = tmp_path / "README.md", f"{tmp_path / 'README.md'}: kept unchanged"
     for text in ("Mine.\n", card.read_text().replace("attention heads", "heads, by me")):
         card.write_text(text)
         caplog.clear()

@@ -226,7 +226,7 @@ def test_what_the_config_does_not_describe_is_refused(tmp_path):
     pruned = small("roberta")
     pruned.classifier.dense = torch.nn.Linear(32, 16)
     expected = r"'classifier.dense.bias' is \(16,\), expected \(32,\)$"
-    with pytest.raises(ModelError, match=f"^this roberta is not as its config says: {expected}"):
+    with pytest.raises(ModelError, match=f"^this roberta does not match its config: {expected}"):
         headspec.save(pruned, tmp_path)
     with pytest.raises(TypeError, match="^model: got Linear, expected a model of transformers"):
         headspec.save(pruned.classifier.dense, tmp_path)

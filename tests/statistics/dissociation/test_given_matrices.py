@@ -100,8 +100,8 @@ def test_counts_are_unpaired_and_say_so(examples):
     for name in ("base", "own", "others", "to_others", "dissociation", "net"):
         np.testing.assert_allclose(found[name], paired[name], atol=1e-12)
     assert set(found["ci_over"]) == {"examples, unpaired"} and set(paired["ci_over"]) == {"examples"}
-    told = "3 tasks cannot tell whether lists are specific: no p below 0.17"
-    assert found["why"].iloc[-1] == f"{told}; counts do not say which examples fail"
+    told = "3 tasks are too few to test whether lists are specific: no p below 0.17"
+    assert found["why"].iloc[-1] == f"{told}; counts do not show which examples fail"
     assert told in paired["why"].iloc[-1] and paired["specific"].isna().all()
     means = found["task"] == "mean"
     wide, least = (found[means][high] - found[means][low] for low, high in
@@ -212,8 +212,8 @@ def test_neither_strong_lists_nor_fragile_tasks_are_specific(k):
 
 
 @pytest.mark.parametrize(("k", "specific", "said"), [
-    (2, None, "2 tasks cannot tell whether lists are specific: no p below 0.5"),
-    (3, None, "3 tasks cannot tell whether lists are specific: no p below 0.17"),
+    (2, None, "2 tasks are too few to test whether lists are specific: no p below 0.5"),
+    (3, None, "3 tasks are too few to test whether lists are specific: no p below 0.17"),
     (4, True, ""), (9, True, ""),
 ])  # fmt: skip
 def test_lists_are_specific_where_enough_tasks_can_tell(k, specific, said):

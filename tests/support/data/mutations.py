@@ -166,7 +166,7 @@ def numbers_in_lists(rng: Random) -> Changed:
     )
 
 
-@mutation("are classes of their own|not printed")
+@mutation("are separate classes|not printed")
 def lookalikes(rng: Random) -> Changed:
     """Some labels of a class are written otherwise, mostly invisibly."""
     table = good.classes(rng)

@@ -471,7 +471,7 @@ def test_other_versions_of_packages_are_reported_and_rerun_nothing(study, tmp_pa
     output = study.snakemake("--dry-run", **environment)
     assert "Nothing to be done" in output
     (line,) = [line for line in output.splitlines() if "other versions" in line]
-    assert f"torch {torch} (installed: 99.0). `snakemake --cores all --forceall` remakes all of them" in line
+    assert f"torch {torch} (installed: 99.0). `snakemake --cores all --forceall` rebuilds all of them" in line
     assert study.plan("--forceall").rules == EVERYTHING
     path = os.pathsep.join([environment["PYTHONPATH"], str(ROOT / "workflow")])
     command = [sys.executable, "-m", "headspec", "summary", str(study.results)]

@@ -76,7 +76,7 @@ def test_damaged_results_are_named_and_made_again(every_stage_finished, tmp_path
         (study.results / made_from_it).unlink()
     output = study.snakemake(*(f"results/tiny/{name}" for name in DAMAGED.values()))
     named = [f"results/tiny/{name}" for name in sorted(DAMAGED)]
-    assert f"which are made again: {', '.join(named)}\n" in output
+    assert f"; they are rebuilt: {', '.join(named)}\n" in output
     assert contents(study.results) == contents(every_stage_finished.results)
 
 

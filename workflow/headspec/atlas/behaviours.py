@@ -1,4 +1,4 @@
-"""What heads of decoders do with random tokens, as measures of the atlas."""
+"""Behaviours of decoders' heads on random tokens, as measures of the atlas."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
         _check_secrets(path, content.decode(errors="replace"))
         node = yaml.compose(content, yaml.SafeLoader)
         if _size(node, {}) > 2 * raw.MOST:  # keys and values, before any walk
-            raise ConfigError(f"{path}: holds too much; expected at most {raw.MOST} values")
+            raise ConfigError(f"{path}: too large; expected at most {raw.MOST} values")
         repeated = list(_repeated_keys(node))
         config = yaml.safe_load(content)
     except OSError as error:
@@ -60,7 +60,7 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     except (yaml.YAMLError, *MALFORMED) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply, or holds itself") from None
+        raise ConfigError(f"{path}: nested too deeply, or contains itself") from None
     if repeated:
         raise ConfigError(lines(f"{path}, line {line}: {problem}" for line, problem in repeated))
     if not isinstance(config, dict):

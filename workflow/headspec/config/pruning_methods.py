@@ -18,7 +18,7 @@ class PruningMethod:
     #: computed again at each; "learnt", heads whose gates learn to be open; "copied" from another pruning
     #: method; "plugged", by a plugin's function of importance
     chosen: str
-    by_layer: bool = False  #: whether random heads are as many in each layer as `importance` keeps
+    by_layer: bool = False  #: whether as many random heads are kept in each layer as `importance` keeps
     gates: str | None = None  #: which gates learn (`headspec.training.learnt_gates.learnt_gates`)
     start: str = "trained"  #: {"trained", "pretrained", "fresh"}, the weights that training begins with
     classifiers: bool = True  #: whether classifiers learn, too

@@ -41,7 +41,7 @@ def _wrong(keys: tuple[Any, ...], value: Any) -> Iterator[str]:
         yield "runs the Python code in a config, expected a config without code"
     for text in (key, value):
         if isinstance(text, int) and abs(text) > LARGEST:
-            yield f"got a number of more than {len(str(LARGEST)) - 1} digits, expected a smaller one"
+            yield f"got a number of more than {len(str(LARGEST)) - 1} digits, expected a smaller number"
         if isinstance(text, str) and redacted(text) != text:
             yield SECRET
         if isinstance(text, str) and _unwritable(text):

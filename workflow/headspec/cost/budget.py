@@ -1,4 +1,4 @@
-"""Settings with which a study takes no longer than a given time."""
+"""Settings that limit a study to a given time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study will cost, printed before anything runs: ``headspec plan my-study.yaml``.
+"""Expected cost of a study, printed before anything runs: ``headspec plan my-study.yaml``.
 
 It checks the study, lists its jobs (`graph`), reads its tasks (`workload`), counts operations (`operations`),
 measures their speed for a few seconds (`throughput`), and adds everything up (`plan`).

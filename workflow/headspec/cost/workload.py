@@ -63,7 +63,7 @@ class Lengths(NamedTuple):
 
 @dataclass
 class Extent:
-    """What is known of a study; `problems` lists what is missing."""
+    """The known parts of a study; `problems` lists what is missing."""
 
     study: Study
     sizes: dict[str, Size] = field(default_factory=dict)

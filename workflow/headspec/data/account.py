@@ -49,7 +49,7 @@ def facts(name: str, task: Task, counts: Mapping[str, Mapping[str, int]], source
 
 
 def _rows(split: str, counts: Mapping[str, int], file: str | None) -> str:
-    """Return how many rows of a split are used, and why the others are not."""
+    """Return how many rows of a split are used, and why the rest are not."""
     reasons = WHY if split == "train" else EVERYWHERE
     left_out = {why: counts[why] for why in reasons if counts.get(why)}
     what = quality.rows_of(split)

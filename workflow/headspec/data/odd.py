@@ -83,7 +83,7 @@ def missing(reading: Reading) -> Iterator[str]:
     """Labels that mean a missing label."""
     if found := [name for name in reading.stored if name in MISSING]:
         yield (
-            f".label: {listing(found)} is taken as a class; if it says that a label is missing, name "
+            f".label: {listing(found)} is treated as a class; if it marks a missing label, name "
             f"it in {reading.key}.unlabelled"
         )
 
@@ -92,23 +92,23 @@ def alike(reading: Reading) -> Iterator[str]:
     """Names that differ only in case or punctuation, or invisibly."""
     if groups := [" and ".join(map(_visibly(group), group)) for group in lookalikes.alike(reading.stored)]:
         yield (
-            f".label: {listing(groups, 3)} are classes of their own; if they are the same, say so in "
+            f".label: {listing(groups, 3)} are separate classes; if they mean the same, merge them by "
             f"{reading.key}.labels"
         )
 
 
 def _visibly(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that shows names in a way that tells them apart even if they look the same."""
+    """Return a function that makes names distinguishable even if they look the same."""
     folded = {name.casefold() for name in names}
     skeletons = {lookalikes.skeleton(name) for name in folded} if not "".join(names).isascii() else folded
     return ascii if len(skeletons) < len(folded) else repr
 
 
 def joined(reading: Reading) -> Iterator[str]:
-    """Classes that join several others."""
+    """Classes that combine several other classes."""
     if reading.task.type != "labels" and (several := sorted(joints.composed(reading.stored))):
         yield (
-            f".label: {len(several)} of {len(reading.names)} classes are others joined, such as "
+            f".label: {len(several)} of {len(reading.names)} classes combine other classes, such as "
             f"{several[0]!r}; for several labels of a text, set {reading.key}.type to labels"
         )
 
@@ -118,7 +118,7 @@ def recurring(reading: Reading) -> Iterator[str]:
     splits_cells = reading.task.type == "labels" and not getattr(reading.task, "separator", None)
     if splits_cells and (found := joints.recurring(reading.stored)):
         yield (
-            f".label: {len(found.parts)} of {len(reading.names)} labels are parts of others joined by "
+            f".label: {len(found.parts)} of {len(reading.names)} labels are parts of other labels joined by "
             f"'{found.joint}', such as {found.parts[0]!r}; to split them, set {reading.key}.separator "
             f"to '{found.joint}'"
         )
@@ -127,7 +127,7 @@ def recurring(reading: Reading) -> Iterator[str]:
 def like_splits(reading: Reading) -> Iterator[str]:
     """Classes named like splits, for example folders."""
     if found := [name for name in reading.names if name.casefold() in SPLITS]:
-        yield f".label: {listing(found)} is taken as a class, but is named like a split"
+        yield f".label: {listing(found)} is treated as a class, but has the name of a split"
 
 
 def numbers(reading: Reading) -> Iterator[str]:
@@ -148,8 +148,8 @@ def mostly_one(reading: Reading) -> Iterator[str]:
         exclusive = reading.task.type == "classification" and len(reading.names) > 2
         if n > len(labels) * SHARES[exclusive]:
             yield (
-                f".label: {n} of {len(labels)} training rows have the label {shown(name)}; if it says that "
-                f"there is none, name it in {reading.key}.unlabelled"
+                f".label: {n} of {len(labels)} training rows have the label {shown(name)}; if it marks "
+                f"a missing label, name it in {reading.key}.unlabelled"
             )
 
 
@@ -158,8 +158,8 @@ def formatted(reading: Reading) -> Iterator[str]:
     found = [name for name in reading.names if _value(name) not in (None, name) or _is_part(name)]
     if found:
         yield (
-            f".label: {len(found)} of {len(reading.names)} classes are written like values of a program, or "
-            f"parts of them, such as {shown(found[0])}; expected names"
+            f".label: {len(found)} of {len(reading.names)} classes look like values of a program, or parts "
+            f"of them, such as {shown(found[0])}; expected names"
         )
 
 
@@ -170,7 +170,7 @@ def formatted_texts(reading: Reading) -> Iterator[str]:
         if wrong.sum() > MOST * len(texts):
             row: Any = wrong.idxmax()
             yield (
-                f".{column}: {wrong.sum()} of {len(texts)} {what} are written like values of a program, "
+                f".{column}: {wrong.sum()} of {len(texts)} {what} look like values of a program, "
                 f"such as row {row + 1}, {shown(texts[row])}; expected texts"
             )
 

@@ -68,7 +68,7 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
 
 
 def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
-    """Prepare the tasks that have no problem, and return the problems of the others."""
+    """Prepare the tasks that have no problem, and return the problems of the remaining ones."""
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}

@@ -33,7 +33,7 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def found(study: StudyTables) -> list[str]:
-    """What the study found, as lines of its summary."""
+    """Findings of the study, as lines of its summary."""
     return findings.lines(study.tables)
 
 

@@ -10,7 +10,7 @@ from headspec.provenance.files import atomic
 
 
 def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
-    """Write the explorer of a study's results, by default beside them, and return its path.
+    """Write the explorer of a study's results, by default into their folder, and return its path.
 
     Results that are outdated or of another config are left out. Raises MissingError if there are none;
     UnfinishedError, after writing a page that says so, if the study is not finished. With `trust`, results

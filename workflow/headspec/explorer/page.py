@@ -24,8 +24,8 @@ GLOSSARY = {
     "nothing. Frozen and prompted models are the control: their dissociation is not a result of training.",
     "importance": "How fast a task's loss changes as a head's output is scaled: the mean absolute derivative "
     "over training examples.",
-    "own heads": "The heads most important for a task, as many as the slider says.",
-    "random": "As many heads, drawn at random: what pruning does whichever heads it takes.",
+    "own heads": "The heads most important for a task; the slider sets how many.",
+    "random": "The same number of heads, drawn at random: the effect of pruning any heads.",
     "[ ]": "An interval, of 95 % unless the config says otherwise, over other validation examples and, from "
     "three seeds on, other seeds.",
     "p": "How often chance alone would make a difference at least as large, corrected for the tests of its "

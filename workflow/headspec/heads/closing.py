@@ -1,4 +1,4 @@
-"""What takes the place of heads that are closed while a task's examples are evaluated."""
+"""Replacements for heads that are closed while a task's examples are evaluated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def closing(model: MultiTask, task: str, examples: Examples, ablation: str, devi
     if n < 2:
         raise DataError(
             f"pruning.ablation: got '{ablation}' with {n} validation example of task '{task}'; expected at "
-            "least 2, since what replaces heads is from others"
+            "least 2, since vectors of other examples replace heads"
         )
     order, passes = np.random.default_rng(derive(0, "ablation", task)).permutation(n), Replacing(model.gates)
     if ablation == MEAN:

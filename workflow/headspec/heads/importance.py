@@ -67,7 +67,7 @@ def integrated_derivatives(gates: HeadGates, losses: Losses, n: int, steps: int 
 def patch_derivatives(
     gates: HeadGates, losses: Losses, n: int, instead: Mapping[int, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the derivative at the context vectors z in the direction of others z', (n, layers, heads).
+    """Return the derivative at the context vectors z in the direction of vectors z', (n, layers, heads).
 
     It is the sum over tokens of (z' - z) dL/dz, the first-order estimate of how much the loss rises when a
     head's context vectors are replaced by `instead`, row: (n, tokens, heads, size) (Syed, Rager and Conmy

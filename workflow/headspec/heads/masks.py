@@ -34,7 +34,7 @@ def random_heads(exists: np.ndarray, n: int, rng: np.random.Generator) -> np.nda
 
 
 def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw random heads from `exists`, as many per layer as the mask `reference` (layers, heads) closes."""
+    """Draw random heads from `exists`, the same number per layer as in `reference`, bool (layers, heads)."""
     closed = reference.copy()
     for row, there in zip(closed, exists, strict=True):
         row[there] = rng.permuted(row[there])
@@ -122,7 +122,8 @@ def listed_heads_mask(
 def listed_masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """Return the masks of each list: none, its heads, as many by `joint_importance`, and `draws` random sets.
+    """Return the masks of each list: none, its heads, the same number of heads by `joint_importance`, and
+    `draws` random sets.
 
     `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
     depend only on the list, so that seeds and methods share them.

@@ -14,7 +14,7 @@ from headspec.head_arrays import as_array, existing
 
 
 def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
-    """Return the fold of each example, (n,): blocks of equally many distinct inputs, in order.
+    """Return the fold of each example, (n,): blocks with the same number of distinct inputs, in order.
 
     Examples with the same input share a fold, since duplicates in two folds would make the folds agree.
     There are no more folds than distinct inputs.
@@ -98,7 +98,7 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
 def exclusive_heads(heads: Any, others: Any, n: int | float) -> NDArray[np.bool_]:
     """Return the top heads of one task that are not top heads of another, bool (layers, heads).
 
-    With the tasks exchanged, they are as many. Raises ValueError as `top_heads`, or if shapes differ.
+    Swapping the tasks gives the same number of heads. Raises ValueError as `top_heads`, or if shapes differ.
 
     Parameters
     ----------

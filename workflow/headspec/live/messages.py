@@ -19,7 +19,7 @@ REASONS = "Reasons:\n"  # start of Snakemake's list of reasons
 
 
 class Messages(logging.Filter):
-    """Rewrites records of Snakemake's log that tell a person too much or too little.
+    """Rewrites records of Snakemake's log that have too much or too little detail for a person.
 
     Of a refusal, only the reason remains. A dry run counts jobs twice, and refers to jobs that the profile's
     `quiet` leaves out; one table of rules, their numbers of jobs, and why these run, replaces this.

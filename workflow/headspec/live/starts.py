@@ -1,4 +1,4 @@
-"""What Snakemake does at its start besides running jobs: checks, locks, notes, and the study's pages."""
+"""Steps of a start of Snakemake besides jobs: checks, locks, notes, and the study's pages."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _named_config(workflow: Workflow) -> list[str]:
 
 
 def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> None:
-    """Write the config beside the results, to record which files belong to the study."""
+    """Write the config next to the results, to record which files belong to the study."""
     targets = sorted(map(str, workflow.dag_settings.targets))
     if damaged := state.note_start(results, config, _named_config(workflow), targets):
         logger.warning(damaged)
@@ -130,7 +130,7 @@ def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) 
 
 
 def remake_pages(workflow: Workflow, results: Path) -> None:
-    """Remake explorer and report if they were made from an unfinished study."""
+    """Rebuild explorer and report if they were built from an unfinished study."""
     if state.says_unfinished(results / "explorer.html"):
         with contextlib.suppress(HeadspecError):
             finished.write_explorer(results)
@@ -159,7 +159,7 @@ def compare_results(workflow: Workflow, layout: Layout) -> None:
         logger.warning(str(error))
         return
     if damaged := current.damaged():
-        logger.warning(f"results {DAMAGED}, which are made again: {listing(damaged, 5)}")
+        logger.warning(f"results {DAMAGED}; they are rebuilt: {listing(damaged, 5)}")
     if outdated := other_versions(current, _remake_command(workflow, layout)):
         logger.warning(outdated)
 

@@ -170,7 +170,7 @@ class View(logging.Handler):
     def _give_up(self, error: Exception) -> None:
         """Return to Snakemake's handler for the rest of the run, and say why."""
         if self._leave():
-            self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
+            self.log.warning(f"the view of the run ended with {error!r}; the run continues")
 
     def _leave(self) -> bool:
         """Return to Snakemake's handler for the rest of the run; return whether this is a change."""

@@ -174,8 +174,8 @@ def check_head(model: PreTrainedModel, where: str) -> None:
         ) from None
     if not all(near(computed, expected, model) for computed, expected in pairs):
         raise ModelError(
-            f"{refused}: from the last states of its encoder, its head makes other logits than {model_class} "
-            "returns"
+            f"{refused}: from the last states of its encoder, its head computes other logits than "
+            f"{model_class} returns"
         )
 
 

@@ -128,7 +128,7 @@ def paths(folder: Path) -> list[Path]:
 
 
 def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
-    """Save the model at `saved` also in `folder`, as of `job`, without copying weights; raises as `read`."""
+    """Save the model at `saved` in `folder` as well, for `job`, without copying weights; raises as `read`."""
     description = _description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
@@ -151,7 +151,7 @@ def _description(folder: Path) -> dict[str, Any]:
         if not (folder / name).exists():
             raise DamageError(f"{folder / name}: missing. {again}")
         if files.sha256(folder / name) != digest:
-            raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
+            raise DamageError(f"{folder / name}: damaged: its content differs from what was written. {again}")
     return description
 
 

@@ -48,8 +48,8 @@ class ModelStage:
             there = f"{footer['precision']} on {footer['device']}"
             if self.snakemake.params.precision == "auto" and there != here:
                 log.warning(
-                    "precision: auto is %s here, but %s was made in %s. The two round differently; %s as "
-                    "`precision` in the config makes all runs the same",
+                    "precision: auto is %s here, but %s was made in %s. The two round differently; set "
+                    "`precision` to %s in the config to make all runs the same",
                     *(here, path, there, footer["precision"]),
                 )
             return

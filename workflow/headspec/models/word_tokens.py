@@ -99,7 +99,7 @@ def encode_words(
     config: Mapping[str, Any],
     prefixes: Sequence[str] = ("",),
 ) -> tuple[WordTokens, dict[str, int]]:
-    """Tokenize the sentences that fit the model; count the others.
+    """Tokenize the sentences that fit the model; count the rest.
 
     The counts are of sentences with more tokens than the model has positions (`too_long`), and of those with
     a word that has no tokens (`lost_words`). `config` is the model's config.json; `prefixes` are texts before

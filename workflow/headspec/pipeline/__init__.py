@@ -1,1 +1,1 @@
-"""What Snakemake needs: paths of results, inputs and settings of stages, checks before and after a run."""
+"""Interface to Snakemake: paths of results, inputs and settings of stages, checks before and after a run."""

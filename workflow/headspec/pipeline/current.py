@@ -1,4 +1,4 @@
-"""Which results are current: undamaged, where their job wrote them, and made from the present files.
+"""Which results are current: undamaged, where their job wrote them, and computed from the present files.
 
 A result, or another file of the same job, contains the record of its job (`tables.job_record`). Each start
 of snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
@@ -163,7 +163,7 @@ def other_versions(
     )
     return (
         f"{n_differing} of {total} runs and statistics in {results.folder} were made with other versions: "
-        f"{'; '.join(differences)}. {command} remakes all of them"
+        f"{'; '.join(differences)}. {command} rebuilds all of them"
     )
 
 

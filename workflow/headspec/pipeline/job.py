@@ -45,7 +45,7 @@ class Job:
 
     @property
     def trains(self) -> str:
-        """What the job's method trains."""
+        """The part of the model that the job's method trains."""
         return self.layout.trains(self.wildcards.method)
 
     @property

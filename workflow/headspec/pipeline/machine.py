@@ -1,4 +1,4 @@
-"""What the machine or cluster of a workflow offers its jobs: GPUs, threads, a warm Python."""
+"""Resources of jobs on the machine or cluster of a workflow: GPUs, threads, a warm Python."""
 
 from __future__ import annotations
 

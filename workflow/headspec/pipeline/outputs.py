@@ -60,7 +60,7 @@ COLUMNS = {
     "kept_least": "fewest and most in a seed",
     "kept_most": "fewest and most in a seed",
     "label": "index of the true class, or true score; 0 for minimal and answer pairs; null without labels "
-    "or beside `label_values`",
+    "or with `label_values`",
     "label_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "layer": "layer of that attention",
     "measure": "measure of [heads](atlas.md#measures) or of [similarity](similarity.md)",
@@ -87,7 +87,7 @@ COLUMNS = {
     "passage": "as named",
     "penalty": "L0 penalty, for heads that it leaves open, if not `gates.penalty`; else null",
     "prediction": "index of the predicted class, or predicted score; for pairs right minus wrong "
-    "log-likelihood; null beside `prediction_values`",
+    "log-likelihood; null with `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "predictor": "[predictor](grouping.md) of gains; `size`: training examples of the source per example of "

@@ -1,4 +1,4 @@
-"""Params of rules as functions of a job: config keys and hashes of code; the others are in `versions`."""
+"""Params of rules as functions of a job: config keys and hashes of code; `versions` has the rest."""
 
 import itertools
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Which files belong to a study and which are finished, according to Snakemake and the last start's config.
 
-Each start writes its config and command beside the results. Snakemake runs the Snakefile and plugins of a
+Each start writes its config and command next to the results. Snakemake runs the Snakefile and plugins of a
 study, so only results that this user began here, with the present code, are compared with their config
 (`headspec.pipeline.trust`); others are taken as data.
 
@@ -69,7 +69,7 @@ class Files(NamedTuple):
 
 
 def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> str:
-    """Write the config of a start beside its results, below the command that continues it.
+    """Write the config of a start next to its results, below the command that continues it.
 
     `command` names the config; targets of earlier starts with this config are added, since their results
     belong to it. Return a warning if the file was changed after an earlier start; empty otherwise.
@@ -114,7 +114,7 @@ def last_start(results: Path, trust: bool = False, running: bool = False) -> Sta
 
 
 def select(results: Path, paths: Iterable[Path], trust: bool = False) -> Files:
-    """Return the finished files of the study among `paths`; all of them if Snakemake cannot tell.
+    """Return the finished files of the study among `paths`; all of them if Snakemake does not know.
 
     Snakemake is only asked about a study that this user began in this folder, or with `trust`.
     """
@@ -156,7 +156,7 @@ def unfinished(start: Start, finished: dict[str, bool]) -> str:
 
 
 def says_unfinished(page: Path) -> bool:
-    """Return whether a page was made from an unfinished study."""
+    """Return whether a page was built from an unfinished study."""
     return page.is_file() and UNFINISHED.encode() in page.read_bytes()
 
 

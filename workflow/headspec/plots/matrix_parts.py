@@ -1,4 +1,4 @@
-"""What pruning matrices are made of, against the fraction of heads pruned."""
+"""Parts of pruning matrices, against the fraction of heads pruned."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

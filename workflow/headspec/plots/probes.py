@@ -1,4 +1,4 @@
-"""What single heads know of labels, and how training changes it."""
+"""What single heads encode about labels, and how training changes it."""
 
 import itertools
 from collections.abc import Sequence

@@ -79,8 +79,8 @@ def check_model(path: Path, model: Model, key: str) -> None:
     """Raise ModelError if the model at `path` lacks a language-model head."""
     if path.is_dir() and (head := _missing_head(path)):
         raise ModelError(
-            f"{key}.source: '{model.source}' has no language-model head ({head}), without which it answers "
-            "no prompt; expected the weights of the whole model, because methods has 'prompted'"
+            f"{key}.source: '{model.source}' has no language-model head ({head}), which prompts "
+            "need; expected the weights of the whole model, because methods has 'prompted'"
         )
 
 
@@ -112,7 +112,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
     if config.get("model_type") in WITHOUT_CACHE:
         raise ModelError(
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
-            f"because {key} is of type {config['model_type']}, which reads none beside each other"
+            f"because {key} is of type {config['model_type']}, which cannot read several next to each other"
         )
     from transformers import AutoConfig, DynamicCache  # slow to import
     from transformers.cache_utils import DynamicSlidingWindowLayer

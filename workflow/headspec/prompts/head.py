@@ -62,7 +62,7 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
         same, reason = False, str(error)
     if not same:
         raise ModelError(
-            f"{where} cannot have whole answers or texts scored, because it does not read them beside each "
+            f"{where} cannot have whole answers or texts scored, because it cannot read them next to each "
             f"other ({reason}); expected answers of one token each"
         )
 

@@ -40,7 +40,7 @@ IGNORED = {
 }
 #: files that do not affect results, such as headspec's version
 UNCOUNTED = {"VERSION"}
-#: a string that may name a file or folder beside a module
+#: a string that may name a file or folder next to a module
 NAME = re.compile(r"[\w-][\w .-]*")
 
 #: in a job, the hashes by root that it was planned with; empty elsewhere
@@ -83,7 +83,7 @@ def is_installed(path: str | Path) -> bool:
 
 
 class Code:
-    """What files currently import."""
+    """The current imports of files."""
 
     def __init__(self) -> None:
         self.seen: dict[str, StatKey] = {}
@@ -239,7 +239,7 @@ def _packages(path: str) -> list[str]:
 
 
 def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the files beside a module, also in folders, that have one of these names and are not modules."""
+    """Yield the files next to a module, also in folders, that have one of these names and are not modules."""
     for name in names:
         place = Path(path).with_name(name)
         if name in UNCOUNTED or place.suffix == ".py" or (place / "__init__.py").exists():

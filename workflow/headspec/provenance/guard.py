@@ -65,7 +65,7 @@ def unchanged(job: Any) -> Iterator[None]:
         if undeclared := _undeclared(code, [*inputs]):
             raise UnplannedError(
                 f"{listing(map(os.path.relpath, undeclared))}: read by a plugin, but an edit of it would not "
-                "make the job run again; put it beside the plugin, and name it there by a plain string"
+                "make the job run again; put it next to the plugin, and name it there by a plain string"
             )
         for name, state in inputs.items():
             if _input_state(name) != state:

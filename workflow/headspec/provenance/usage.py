@@ -28,7 +28,7 @@ SHOWN = (
 
 @contextmanager
 def recorded(job: Any) -> Iterator[None]:
-    """Write what the block uses to a file beside the log of `job`, even if the block fails."""
+    """Write the block's use of resources to a file next to the log of `job`, even if the block fails."""
     begun = time.monotonic()
     try:
         yield

@@ -41,7 +41,7 @@ IMPROVEMENT = Schema(
         "against": "method compared with; null for plain training",
         "p_seeds_holm": "`p_seeds` [corrected](statistics.md#p_value) over the study",
         "sd_seeds": "standard deviation of the difference between seeds, with infinitely many examples",
-        "sd_examples": "the same between sets of as many examples",
+        "sd_examples": "the same between validation sets of this size",
         "sd_both": "the same of the interaction of seed and examples",
     },
 )  # fmt: skip

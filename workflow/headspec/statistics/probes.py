@@ -1,4 +1,4 @@
-"""What single heads know of labels, and how training changes it.
+"""What single heads encode about labels, and how training changes it.
 
 The best head for a label is chosen on one half of the sentences and scored on the other, and vice versa, so
 that its accuracy is not a maximum of noise. So is the best head of the control, since heads differ in how
@@ -37,7 +37,7 @@ PROBES = Schema(
     about={
         "mixture": "`none` for the encoder before training",
         "method": "of training; `pretrained`; or `random`, weights that each seed draws",
-        "label": "null for all, of which `best` takes for each label its own head",
+        "label": "null for all labels together, where `best` chooses a head for each label",
         "heads": "`best` on the other half of the sentences, or `mean` of all",
         "accuracy": "share of units that the heads get right, mean over seeds",
         "control": "accuracy of the [control](words.md#probes), mean over random labellings; null if a "
@@ -52,7 +52,7 @@ PROBE_CHANGES = Schema(
     | {"n": INT, "n_seeds": INT},
     keys=7,
     about={
-        "label": "null for all, of which `best` takes for each label its own head",
+        "label": "null for all labels together, where `best` chooses a head for each label",
         "heads": "`best` before training on the other half of the sentences, or `mean`",
         "before": "`pretrained`, `random`, `single`, or `tuned` on the same mixture",
         "change": "accuracy minus `before`, mean over seeds",

@@ -18,7 +18,7 @@ TRANSFER = Schema(
     keys=9,
     about={
         "mixture": "what the encoder learnt; `none`: `pretrained`",
-        "method": "whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control",
+        "method": "method that trained the encoder: `pretrained`, `single`, `tuned`, `iat`, a control",
     },
 )  # fmt: skip
 TRANSFER_SUMMARY = Schema(
@@ -28,7 +28,7 @@ TRANSFER_SUMMARY = Schema(
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
     about={
-        "method": "whose encoder, as in `transfer`",
+        "method": "method that trained the encoder, as in `transfer`",
         "source": "what the encoder learnt: the mixture, one of its tasks, their `mean`, or `none`",
         "n_draws": "number of draws",
         "difference": "value minus `tuned`, paired by seed and draw",

@@ -1,4 +1,4 @@
-"""What the config may say about a kind of task, for planning and the pipeline: `KIND` in ``kind.py``.
+"""Properties of a kind of task, for the config, planning and the pipeline: `KIND` in ``kind.py``.
 
 Such a module imports neither numpy, pandas and torch nor other packages of headspec, and jobs do not load it.
 """
@@ -74,7 +74,7 @@ class Kind:
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield problems with the keys for the method `prompted`."""
         if task.prompt is not None:
-            yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
+            yield f"{key}.prompt: got a prompt for a {task.type} task; only classification tasks have one."
         yield from prompt_keys.without_prompt(key, task)
 
     def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:

@@ -79,7 +79,7 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
             fields = listing("{" + name + "}" for name in expected)
             yield f"{key}.prompt: got the field '{written}}}', expected {fields}.{nearest(field, expected)}"
     if [field for field, _, _ in parts].count("mask") > 1:
-        yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
+        yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' at most once."
     if task.chat and masked(task.prompt):
         yield f"{key}.chat: got true, expected false, because {key}.prompt has the field '{{mask}}'."
     for name in expected:

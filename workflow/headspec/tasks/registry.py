@@ -1,4 +1,4 @@
-"""What the config may say of each kind of task; jobs do not load it, nor a new kind."""
+"""The `Kind` of each kind of task, for configs; loaded neither by jobs nor by a new kind."""
 
 from __future__ import annotations
 

@@ -185,9 +185,7 @@ class Learning(Gating):
             n = int(final.kept[existing(final.scores)].sum())  # without fixed heads
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
-                log.warning(
-                    "%d of %d heads are open%s; expected a %s gates.penalty", n, heads, whose, smaller
-                )
+                log.warning("%d of %d heads are open%s; use a %s gates.penalty", n, heads, whose, smaller)
             elif gates.target is not None and final.probability is not None:
                 expected = np.nansum(final.probability)
                 if missed(float(expected), gates.target, heads):

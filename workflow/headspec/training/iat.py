@@ -33,7 +33,7 @@ CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "e
 
 @dataclass(frozen=True)
 class Restriction(ABC):
-    """What batches may update after the branch; a variant's module defines a subclass as `RESTRICTION`.
+    """Limits what batches update after the branch; a variant's module defines a subclass as `RESTRICTION`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Training of pruned runs: all pruning methods reach their number of heads after equally many steps."""
+"""Training of pruned runs: all pruning methods reach their number of heads after the same number of steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from headspec.training.schedule import branch_point, epoch_steps
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """Return how many heads stay open: `fraction` of `heads`, and all `fixed` others."""
+    """Return how many heads stay open: `fraction` of `heads`, plus all `fixed` heads."""
     return fixed + heads - prune_count(1 - fraction, heads)
 
 
@@ -67,8 +67,8 @@ def random_kept(
 ) -> np.ndarray:
     """Return `count` random heads of each set, bool (sets, layers, heads); tasks have different heads.
 
-    With `by_layer`, each layer keeps as many as `first_of_ranking` keeps by the `maps`. Layers in `fixed`,
-    bool (layers,), keep all their heads.
+    With `by_layer`, each layer keeps the same number of heads as `first_of_ranking` does by the `maps`.
+    Layers in `fixed`, bool (layers,), keep all their heads.
     """
     first = first_of_ranking(sets, maps, count, fixed)
     named = [sets.tasks(i) for i in range(len(sets.names))]

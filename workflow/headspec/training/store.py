@@ -132,7 +132,7 @@ class Entry:
     def _require_identity(self, path: Path) -> None:
         """Raise DataError if the file names another identity; folders can be renamed."""
         if path.read_text(errors="replace") != self.text:
-            raise DataError(f"{path}: of another training than the name of its folder says")
+            raise DataError(f"{path}: belongs to another training than its folder")
 
     def put(self, paths: Iterable[str]) -> None:
         """Store the files of the finished run; if that fails, the run itself is unaffected."""

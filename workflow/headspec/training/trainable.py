@@ -1,4 +1,4 @@
-"""What of a model is trained: adapters instead of weights, and only embeddings of words that occur."""
+"""Restricted training: adapters instead of weights, and only embeddings of words that occur."""
 
 from __future__ import annotations
 

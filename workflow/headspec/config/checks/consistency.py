@@ -151,7 +151,7 @@ def _lora(study: Study) -> Iterator[str]:
     """Yield problems with adapters, which need pretrained weights and a name of their own."""
     if "lora" not in study.methods:
         if study.training.lora != Training().lora:
-            yield "training.lora: not used; expected 'lora' in methods, whose settings they are."
+            yield "training.lora: not used; expected 'lora' in methods."
         return
     for name, model in study.models.items():
         if model.weights == "random":
@@ -161,8 +161,8 @@ def _lora(study: Study) -> Iterator[str]:
             )
     if study.iat.mixtures and "lora" in study.iat.controls:
         yield (
-            f"iat.controls.{study.iat.controls.index('lora')}: got 'lora', whose runs have the name of the "
-            "method 'lora'; use only one of them in a study."
+            f"iat.controls.{study.iat.controls.index('lora')}: got 'lora', whose runs would share the name "
+            "of the method 'lora'; use only one of them in a study."
         )
 
 
@@ -196,9 +196,9 @@ def iat_problems(study: Study) -> Iterator[str]:
 def _unused(section: IAT) -> Iterator[str]:
     """Yield problems with keys that have no effect because another one is not set."""
     if section.peak is not None and section.rate != REWARMED:
-        yield f"iat.peak: not used; expected iat.rate: {REWARMED}, whose peak it is."
+        yield f"iat.peak: not used; expected iat.rate: {REWARMED}, the only rate with a peak."
     if section.rescorings != IAT().rescorings and "rescored" not in section.controls:
-        yield "iat.rescorings: not used; expected 'rescored' in iat.controls, which they are of."
+        yield "iat.rescorings: not used; expected 'rescored' in iat.controls."
     if section.sweep_controls and not [*section.alphas, *section.deltas]:
         yield "iat.sweep_controls: not used; expected iat.alphas or iat.deltas, to sweep over."
 

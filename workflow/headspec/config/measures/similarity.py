@@ -13,7 +13,7 @@ from headspec.registry import Registry
 
 @dataclass(frozen=True)
 class Trait:
-    """What measures compare of two tasks, read from a rule's tables of a model and seed."""
+    """A trait of a task that measures compare, read from a rule's tables of a model and seed."""
 
     rule: str | None  #: None: known from the config, such as the number of texts in an example
     single: bool = True  #: whether tables are those of single-task runs, and so have seeds

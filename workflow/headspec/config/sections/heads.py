@@ -29,7 +29,7 @@ class Pruning(Section):
     )
     ablation: Literal["zero", "mean", "resample"] = Field(
         "zero",
-        description="what takes the place of the heads pruned in the tables `pruning`, `predictions` and "
+        description="what replaces the heads pruned in the tables `pruning`, `predictions` and "
         "`listed`: `zero`, nothing; `mean`, their mean vectors over other validation examples; `resample`, "
         "their vectors for [another example](statistics.md#what-replaces-pruned-heads)",
     )

@@ -67,7 +67,7 @@ Encoder = Annotated[str, OneOf(variants.encoders)]
 class Transfer(Section):
     """Few-shot transfer: how well encoders learn an unseen task from a few examples.
 
-    `full` trains as `training` says, but one task, and so without `training.sampling`.
+    `full` trains by the section `training`, but on one task, and so without `training.sampling`.
     """
 
     tasks: Distinct[str] = Field(

@@ -24,7 +24,7 @@ class Transformer(Section):
     Each seed draws its weights, and its vocabulary is made from the training texts of the study.
     """
 
-    layers: Count = Field(6, description="layers of the encoder, and as many of the decoder")
+    layers: Count = Field(6, description="layers of the encoder, and of the decoder")
     heads: Count = Field(8, description="heads of each kind of attention in a layer")
     hidden: Count = Field(512, description="width of the states")
     inner: Count | None = Field(None, description="width inside a layer; `null`: four times `hidden`")

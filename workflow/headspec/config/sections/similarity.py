@@ -20,7 +20,7 @@ class Similarity(Section):
     sentences: str | None = Field(
         None,
         description="text file with a sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default validation texts, equally many per task",
+        "default validation texts, the same number per task",
     )
     max_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
         600, description="maximum sentences, drawn at random"

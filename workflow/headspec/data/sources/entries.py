@@ -1,4 +1,4 @@
-"""What the entries of a folder may be, judged by their names."""
+"""Possible roles of a folder's entries, judged by their names."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ TRAIN = "train"
 VALIDATION = ("validation", "val", "valid", "dev", "development")
 #: names of folders that contain the files of one split
 SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
-#: files that describe the tables beside them
+#: files that describe the tables next to them
 METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
 SHOWN = 4  # names in a message
 

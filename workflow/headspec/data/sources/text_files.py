@@ -61,7 +61,7 @@ def check_pointer(path: Path, key: str) -> None:
     for command, pointer in POINTERS.items():
         if pointer.match(start):
             called = "Git LFS" if "lfs" in command else "git-annex"
-            raise DataError(f"{key}: {path.name} is a pointer of {called}; expected its file, by {command}")
+            raise DataError(f"{key}: {path.name} is a pointer of {called}; fetch the file by {command}")
 
 
 def read_start(path: Path, encoding: str | None = None) -> str:

@@ -74,7 +74,7 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
 
 
 def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Path], list[str]]:
-    """Return the text files in folders, and notes on the others.
+    """Return the text files in folders, and notes on the remaining files.
 
     Texts are the files with the most frequent suffix, except those named like descriptions. If there are more
     than `MANY` suffixes and most occur once, they are parts of names.
@@ -111,7 +111,7 @@ def _ending(file: Path) -> str:
 def _left_out(entries: Sequence[Path], inside: bool = False) -> Iterator[str]:
     if entries:
         names = (f"{each.parent.name}/{each.name}" if inside else each.name for each in entries)
-        yield f"left out, beside its {'texts' if inside else 'classes'}: {listing(names, 10)}"
+        yield f"left out, not one of its {'texts' if inside else 'classes'}: {listing(names, 10)}"
 
 
 def _unlike(texts: Sequence[Path]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _unlike(texts: Sequence[Path]) -> Iterator[str]:
     (usual, n), *_ = Counter(forms.values()).most_common(1)
     others = [f"{file.parent.name}/{file.name}" for file in texts if forms[file] != usual]
     if others and n >= ALIKE * len(texts):
-        yield f"read as texts, but named unlike the others: {listing(others, 10)}"
+        yield f"read as texts, although their names differ from the rest: {listing(others, 10)}"
 
 
 def _check_texts(folder: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> None:

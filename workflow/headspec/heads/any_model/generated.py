@@ -93,7 +93,7 @@ class Generated:
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            raise ValueError(f"pattern: got {self.pattern!r}, no regular expression: {error}") from None
+            raise ValueError(f"pattern: got {self.pattern!r}, not a regular expression: {error}") from None
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ class Generated:
 
 
 class Writing:
-    """What a model writes after the prompts of batches, whose labels are answers.
+    """Texts that a model writes after the prompts of batches, whose labels are answers.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Writing:
         if tokenizer is None or answers is None:
             raise ValueError("metric: got Generated, which needs tokenizer, prompts and answers")
         if not model.can_generate():
-            raise ValueError(f"metric: got Generated for {type(model).__name__}, which writes no texts")
+            raise ValueError(f"metric: got Generated for {type(model).__name__}, which cannot generate text")
         expected = answers if metric.references is None else metric.references
         if len(expected) != len(answers):
             raise ValueError(

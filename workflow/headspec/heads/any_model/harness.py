@@ -46,7 +46,7 @@ def evaluate(
         `remove_heads`
     tasks : as in ``lm_eval.simple_evaluate``: names, or configs of tasks
     heads : the closed ones: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer, head)
-    draws : of as many random heads, and of random heads of the same layers
+    draws : random sets with the same number of heads, and random sets from the same layers
     seed : of these
     settings : more arguments of ``lm_eval.simple_evaluate``, such as ``limit`` and ``num_fewshot``
 

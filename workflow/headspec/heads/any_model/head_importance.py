@@ -149,7 +149,7 @@ def _normalized(scores: NDArray[np.floating], normalize: str | None) -> NDArray[
 
 
 def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pair]:
-    """Return batches, with others if a score compares examples; ValueError if there is one example alone."""
+    """Return batches, with replacements if a score compares examples; ValueError for a single example."""
     rule = SCORES[score]
     if not (rule.averaged or rule.donors):
         return ((batch, None, None) for batch in batches)

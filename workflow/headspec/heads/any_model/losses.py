@@ -247,7 +247,7 @@ def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:
     """Return the predicted class, score, (batch,), or labels, (batch, labels)."""
     logits, labels = getattr(outputs, "logits", None), batch.get(LABELS)
     if not isinstance(logits, torch.Tensor) or not isinstance(labels, torch.Tensor):
-        raise ValueError("metric: got a name for a model or batches without logits or labels")
+        raise ValueError("metric: got a name, which needs logits of the model and labels in batches")
     if labels.is_floating_point() and labels.shape == logits.shape and labels.dim() == 2:
         return (logits > 0).long()
     if logits.dim() == 2 and labels.dim() == 1:

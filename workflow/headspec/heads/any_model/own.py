@@ -58,7 +58,7 @@ def read(
 def heads_and_loss(
     model: PreTrainedModel, batch: Inputs, loss: Loss | None, inputs: Mapping[str, Any] | None = None
 ) -> tuple[HeadGates, Loss]:
-    """Return the gates of a model that takes such batches, and its loss per example."""
+    """Return the gates of a model for such batches, and its loss per example."""
     if loss is not None and not callable(loss):
         raise ValueError(
             f"loss: got a {type(loss).__name__}, expected a function of the model's output and a batch; "

@@ -88,7 +88,7 @@ def resample_ablation(scored: Scored) -> torch.Tensor:
 
 
 def _design(exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return as many passes as heads, (passes, layers, heads), each with the heads that it closes."""
+    """Return one pass per head, (passes, layers, heads), each with the heads that it closes."""
     return joint.drawn(exists, int(exists.sum()), np.random.default_rng(derive(0, "knockouts")))
 
 
@@ -167,7 +167,7 @@ def chosen(name: str, corrupted: bool = False, also: Sequence[str] = ()) -> Scor
     score = SCORES[name]
     if corrupted and not score.donors:
         takers = ", ".join(each for each, other in SCORES.items() if other.donors)
-        raise ValueError(f"corrupted: got some with score '{name}', which takes none; expected {takers}")
+        raise ValueError(f"corrupted: score '{name}' does not use it; expected {takers}")
     if score.donors == "corrupted" and not corrupted:
         raise ValueError(f"corrupted: missing; score '{name}' compares batches with corrupted ones")
     return score

@@ -126,7 +126,7 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
     try:
         numbers = np.array([classes[x] if isinstance(x, str) else x for x in labels], dtype=float)
     except (TypeError, ValueError):
-        raise ValueError("labels: got some that are not numbers, expected a class or score of each") from None
+        raise ValueError("labels: some are not numbers; expected a class or score for each example") from None
     missing = np.flatnonzero(np.isnan(numbers).reshape(len(numbers), -1).any(1))
     if len(missing):
         raise ValueError(f"labels: got nan for example {missing[0]}, expected a class or score")

@@ -1,1 +1,1 @@
-"""What heads do: attention maps, and behaviours beside controls."""
+"""What heads do: attention maps, and behaviours compared with controls."""

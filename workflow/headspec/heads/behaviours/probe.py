@@ -1,4 +1,4 @@
-"""What a measure of a behaviour is given."""
+"""Inputs of a measure of a behaviour."""
 
 from __future__ import annotations
 

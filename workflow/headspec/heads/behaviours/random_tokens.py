@@ -1,4 +1,4 @@
-"""What heads attend to in random tokens that repeat."""
+"""Behaviours of heads on random tokens that repeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_ONCE = 8
 
 
 class Behaviour(NamedTuple):
-    """What a head may attend to.
+    """A target that a head may attend to.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def _sequences(
     first = getattr(tokenizer, "bos_token_id", None) if tokenizer else getattr(config, "bos_token_id", None)
     first = start if start is not None else first
     if first is None:
-        raise ValueError("tokenizer: got one without a BOS token; expected start, the id of another token")
+        raise ValueError("tokenizer: has no BOS token; give the id of another token as start")
     words = config.vocab_size
     if not 0 <= first < words:
         raise ValueError(f"start: got {first}, expected the id of one of {words} tokens")

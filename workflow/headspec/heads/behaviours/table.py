@@ -50,7 +50,7 @@ def head_behaviours(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return what each head of a decoder does, beside a control.
+    """Return what each head of a decoder does, compared with a control.
 
     By default, a sequence is the token that begins a text and `tokens` different random ones, twice (Olsson
     et al. 2022). Scores are mean attention weights:

@@ -63,7 +63,7 @@ def joint_knockouts(
 
         - layer, head
         - effect: rise of the loss, or fall of the metric, when the head is closed
-        - se: its standard error: interactions with heads that are closed beside it, noise, and examples
+        - se: its standard error: interactions with heads closed at the same time, noise, and examples
         - low, high: interval, of this head alone
 
     Raises

@@ -88,7 +88,7 @@ def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
 
 
 def _places(forward: Callable[..., Any]) -> list[tuple[int, str]]:
-    """Return where a forward function takes the states of another stack: places and names."""
+    """Return where a forward function accepts the states of another stack: positions and names."""
     names = inspect.signature(forward).parameters
     first = "self" in names  # of a function that is not bound
     return [(place - first, name) for place, name in enumerate(names) if name in OTHER_STATES]

@@ -58,7 +58,7 @@ def check(gates: HeadGates, output: Any = None) -> None:
     ones = torch.ones(gates.layers, gates.heads, device=device)
     with gates.recorded() as seen:
         if not torch.equal(states(ones), plain):
-            raise ModelError("gates of one change its output")
+            raise ModelError("gates of 1 change its output")
     sites = _first_and_last(gates)
     _are_own(gates, sites)
     _act(gates, sites, states, plain, ones)

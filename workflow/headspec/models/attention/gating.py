@@ -249,7 +249,7 @@ class Gating:
         """Return gates (batch, tokens, heads, 1) of the tokens of a call; ValueError if they are too few."""
         end = self._tokens_read.get(row, tokens)
         if end > gate.shape[1]:
-            raise ValueError(f"gates: got those of {gate.shape[1]} tokens for {end} tokens")
+            raise ValueError(f"gates: got gates of {gate.shape[1]} tokens for {end} tokens")
         return gate[:, end - tokens : end]
 
     def _of_sequences(self, gate: torch.Tensor, sequences: int) -> torch.Tensor:

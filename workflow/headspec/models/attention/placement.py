@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return the device that takes a model's inputs.
+    """Return the device of a model's inputs.
 
     Accelerate says it where weights are offloaded; else it is that of the first weights.
     """
@@ -58,7 +58,7 @@ def processes(model: nn.Module) -> int:
 
 @contextmanager
 def checkpointing(model: nn.Module) -> Iterator[None]:
-    """Keep the activations of layers as a model that is evaluated says, as if it were trained.
+    """Checkpoint the activations of an evaluated model's layers as its settings say, as if it were trained.
 
     Layers with `gradient_checkpointing` compute again in backward passes, without dropout.
     """
@@ -82,7 +82,7 @@ def checkpointing(model: nn.Module) -> Iterator[None]:
 
 
 def _evaluated(layer: nn.Module) -> Callable[..., Any]:
-    """Return what runs a layer as a checkpoint, evaluated inside."""
+    """Return a function that runs a layer as a checkpoint, evaluated inside."""
 
     def run(forward: Callable[..., Any], *args: Any) -> Any:
         def inside(*args: Any) -> Any:

@@ -36,7 +36,7 @@ def check_plain(model: nn.Module) -> None:
             raise ModelError(f"'{name}' is offloaded; expected a model in memory")
         if not is_plain(value):
             kind = value.dtype if isinstance(value, torch.Tensor) else type(module).__module__
-            raise ModelError(f"'{name}' is quantised ({kind}); expected a model of floats")
+            raise ModelError(f"'{name}' is quantised ({kind}); expected a floating-point model")
     if problem := not_finite(model):
         raise ModelError(problem)
 

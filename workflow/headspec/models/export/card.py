@@ -30,7 +30,7 @@ ORDERS = {"none": "no heads", "top": "the most important", "bottom": "the least 
 def write(
     model: PreTrainedModel, folder: Path, score: str | None = None, curve: pd.DataFrame | None = None
 ) -> None:
-    """Write the card of a model beside it; one that headspec has not written, or that was edited, is kept.
+    """Write the card of a model next to it; keep a card that headspec did not write, or that was edited.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def write(
     path = folder / FILE
     if path.exists() and not _is_sealed(path.read_text(encoding="utf-8", errors="replace")):
         log.warning(
-            "%s: kept as it is, for headspec.save has not written it; it may describe other heads", path
+            "%s: kept unchanged, because headspec.save has not written it; it may describe other heads", path
         )
         return
     config, base = model.config, str(model.config.name_or_path)
@@ -91,7 +91,7 @@ def _parts(
     yield "## How to load it"
     yield f'```python\nimport headspec  # pip install headspec\n\nmodel = headspec.load("{name}")\n```'
     yield (
-        "`headspec.load` takes the folder, or the name of its repository on the hub. `from_pretrained` of "
+        "`headspec.load` accepts the folder, or the name of its repository on the hub. `from_pretrained` of "
         + (
             "transformers alone cannot read it: the config has no numbers for the heads that are left."
             if found.get("modules")

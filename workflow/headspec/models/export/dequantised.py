@@ -1,4 +1,4 @@
-"""Models of floats in place of quantised ones."""
+"""Floating-point copies of quantised models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def packed(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def floats(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a model itself, or a copy that has floats in place of packed weights.
+    """Return a model itself, or a copy with floating-point instead of packed weights.
 
     Raises ModelError if a layer does not say its sizes or does not take floats.
     """
@@ -57,7 +57,7 @@ def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
     """Return a layer of floats that computes the same: its weights are the answers to unit vectors."""
     inputs, outputs = getattr(layer, "in_features", None), getattr(layer, "out_features", None)
     if not (isinstance(inputs, int) and isinstance(outputs, int)):
-        raise ModelError(f"'{name}' is quantised ({type(layer).__name__}) and does not say its sizes")
+        raise ModelError(f"'{name}' is quantised ({type(layer).__name__}) and has no known sizes")
     bias, device = getattr(layer, "bias", None), layer.weight.device
     units = torch.eye(inputs, dtype=dtype, device=device)
     try:

@@ -101,7 +101,7 @@ def settle_numbers(
         try:
             if same():
                 return values
-        except Exception:  # code whose numbers do not fit may raise anything
+        except Exception:  # code with numbers that do not fit may raise anything
             pass
         for module, attributes in kept:
             module.__dict__.update(attributes)

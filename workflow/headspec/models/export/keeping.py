@@ -50,7 +50,7 @@ def save(
     ----------
     model : any model of transformers, such as from `headspec.remove_heads`
     folder : made if needed; may be uploaded to the hub as it is
-    tokenizer : tokenizer or processor to write beside it
+    tokenizer : tokenizer or processor to write next to it
     score : for the card, the score by which heads were chosen, as in `headspec.head_importance`
     curve : for the card, from `headspec.head_curve`: the whole model with heads closed
 
@@ -80,7 +80,7 @@ def save(
         if got != expected:
             model_type = model.config.model_type
             raise ModelError(
-                f"this {model_type} is not as its config says: '{name}' is {got}, expected {expected}"
+                f"this {model_type} does not match its config: '{name}' is {got}, expected {expected}"
             )
     whole = without_quantizer(model) if all(map(is_plain, model.parameters())) else model
     quantizer: Any = getattr(whole, "hf_quantizer", None)
@@ -88,7 +88,7 @@ def save(
         method = getattr(quantizer.quantization_config.quant_method, "value", "a method")
         raise ModelError(
             f"this {model.config.model_type} is quantised by {method}, which transformers does not save; "
-            "remove_heads(model, {}) returns a model of floats"
+            "remove_heads(model, {}) returns a floating-point model"
         )
     whole.save_pretrained(folder)
     if tokenizer is not None:
@@ -109,7 +109,7 @@ def _check_merged(model: PreTrainedModel) -> None:
     if adapted or (found and structure.renamed(found, model)["modules"].keys() - modules.keys()):
         had = "has adapters" if adapted else "had adapters when heads were removed"
         raise ModelError(
-            f"this {model.config.model_type} {had}, which a folder of a model cannot hold; merge them before "
+            f"this {model.config.model_type} {had}, which a saved model cannot contain; merge them before "
             "heads are removed: remove_heads(model.merge_and_unload(), heads)"
         )
 

@@ -51,7 +51,7 @@ def check_sizes(model: Model, key: str) -> None:
         named = f"'{model.source}'" if model.source else "a transformer"
         raise ModelError(
             f"{key}.max_length: got {model.max_length}, but {named} has positions for "
-            f"{longest} tokens; expected at most that"
+            f"{longest} tokens; expected at most {longest}"
         )
     path = present(model, key)
     if path is None or path.is_file():  # a GGUF file has tokens, sizes and weights

@@ -140,7 +140,7 @@ def tensors(path: Path) -> dict[str, list[int]]:
             raise ModelError(f"{file.name} cannot be read ({error}); expected safetensors") from None
         named = [name for name, place in weight_map(path).items() if path / place == file]
         if lacking := [name for name in named if name not in by_name and len(files) > 1]:
-            raise ModelError(f"{file.name} has no {lacking[0]}, which {INDEX} says is there")
+            raise ModelError(f"{file.name} has no {lacking[0]}, which {INDEX} lists")
         shapes |= by_name
     if files and not shapes:
         raise ModelError(f"{files[-1].name} has no tensors; expected the weights of a model")

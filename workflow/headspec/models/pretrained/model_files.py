@@ -157,7 +157,7 @@ def pooling_file(path: Path) -> str | None:
         kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
         if str(kind).rpartition(".")[2] == "Pooling" and isinstance(name, str):
             if _is_outside(file := os.path.normpath(os.path.join(name, CONFIG))):
-                raise ModelError(f"{MODULES} names {name}, which is outside the folder")
+                raise ModelError(f"{MODULES} refers to {name}, which is outside the folder")
             return file
     return None
 

@@ -78,5 +78,5 @@ def _mode(path: Path, name: str) -> str:
     modes = list(named) if isinstance(named, Iterable) else [named]
     modes = [str(mode).removesuffix("_tokens").removesuffix("_token") for mode in modes]
     if len(modes) != 1 or modes[0] not in MODES:
-        raise ModelError(f"{name} says {listing(modes)}, expected one of {listing(MODES)}")
+        raise ModelError(f"{name} has {listing(modes)}, expected one of {listing(MODES)}")
     return MODES[modes[0]]

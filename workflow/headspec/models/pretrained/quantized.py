@@ -52,7 +52,7 @@ def config(name: str, dtype: torch.dtype, skipped: Sequence[str] = ()) -> Any:
 
 
 def outside_encoder(model: nn.Module) -> list[str]:
-    """Return the modules of a language model beside its encoder, which make logits; none of an encoder."""
+    """Return the modules of a language model besides its encoder, which compute logits, if it has some."""
     encoder: Any = model.base_model
     return [name for name, module in model.named_children() if encoder not in (model, module)]
 

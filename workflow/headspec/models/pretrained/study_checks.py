@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """Raise ModelError if a model with local files cannot learn `tasks`, or takes no lists of heads."""
+    """Raise ModelError if a model with local files cannot learn `tasks`, or have lists of heads."""
     config = config_of(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
@@ -71,7 +71,7 @@ def check_rankings(model: Model, key: str, rankings: Mapping[str, str]) -> None:
 
 
 def _check_tokenizer(path: Path, model: Model, key: str) -> None:
-    """Raise ModelError if a tokenizer that could read a file beside `model_files.files` cannot be loaded."""
+    """Raise ModelError if a tokenizer that could read files besides `model_files.files` cannot be loaded."""
     names_a_path = any(os.path.isabs(text) for _, _, text in checks.tokenizer_texts(path))
     if names_a_path or not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
         from headspec.models.tokenization import tokenizer  # slow to import

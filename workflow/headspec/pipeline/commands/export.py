@@ -64,7 +64,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
     run, place = _run(path)
     if prompts([place["method"]]):
         raise HeadspecError(
-            f"{run}: its model answers prompts; export takes models with classifiers, such as of tuned"
+            f"{run}: its model answers prompts; export supports only models with classifiers, as of tuned"
         )
     chosen = _kept(run, place, n, task) if place["pruning_method"] else _ranked(run, n, task)
     kept = chosen.kept
@@ -153,14 +153,14 @@ def _run(path: Path) -> tuple[Path, dict[str, str]]:
         "results/<study>/runs/<model>/<mixture>/<method>/seed<n>, "
         "or gates/<pruning_method>/<scope>/<kept> in it"
     )
-    raise MissingError(f"{path}: no folder of a run; expected {expected}.{hint}")
+    raise MissingError(f"{path}: not the folder of a run; expected {expected}.{hint}")
 
 
 def _task(task: str | None, tasks: list[str]) -> str:
     """Return the task whose heads are kept."""
     if task is None and len(tasks) > 1:
         raise HeadspecError(
-            f"--task: missing; the run has {listing(tasks)}, expected the one whose heads are left"
+            f"--task: missing; the run has {listing(tasks)}, expected the task whose heads are kept"
         )
     if task is not None and task not in tasks:
         raise HeadspecError(f"--task: got '{task}'; the run has {listing(tasks)}.{nearest(task, tasks)}")
@@ -180,7 +180,7 @@ def _tokenizer(params: list[str], model: str, results: Path) -> tuple[Tokenizer,
     key, settings = f"models.{model}", Model.from_params(source)
     if repr(folders.version(settings, key, "tokenizer")) not in params:
         raise ChangedError(
-            f"{key}.source: the tokenizer of '{settings.source}' is not the one of the run any more"
+            f"{key}.source: the tokenizer of '{settings.source}' is no longer the tokenizer of the run"
         )
     loaded = tokenization.tokenizer(settings, key)
     backend = loaded.backend_tokenizer

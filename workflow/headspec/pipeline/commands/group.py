@@ -54,7 +54,7 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
     """Return groups of tasks for at most `encoders` encoders, by model, with what is known of their gains.
 
     Groups are chosen by measured gains if all pairs were trained, else by gains predicted by `baseline+all`;
-    without gains, by a measure of similarity. `by` names another choice. A model's figure is written beside
+    without gains, by a measure of similarity. `by` names another choice. A model's figure is written next to
     the results, or to `figure`. Raises MissingError without any of these tables; HeadspecError for an unknown
     `by`.
     """
@@ -156,8 +156,8 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
     k = len(pairs.tasks)
     if pairs.gain is None:
         yield ""
-        yield "What tasks gain from each other is not known here, so nothing says that these groups are good:"
-        yield "`snakemake grouping` trains each task alone and compares."
+        yield "Gains between these tasks were not measured: there is no evidence that these groups are good."
+        yield "`snakemake grouping` trains each task alone, to measure them."
         return
     random = partition.random_partitions(k, len(chosen), RANDOM, seed=0)
     weights = {
@@ -197,7 +197,7 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
     scores = frames.get("gain_prediction_scores", pd.DataFrame(columns=["held_out", "predictor"]))
     scores = scores[scores["held_out"] == 1].set_index("predictor")
     if BOTH not in scores.index or pd.isna(scores["spearman"][BOTH]):
-        yield "Too few tasks to say whether gains can be predicted: five are needed."
+        yield "Too few tasks to test whether gains can be predicted: five are needed."
         return
     both, base = scores.loc[BOTH], scores.loc[BASELINE]
     if pd.notna(both["reliability"]):

@@ -146,7 +146,7 @@ def as_printed(frame: pd.DataFrame, floats: set[str], name: str) -> tuple[pd.Dat
     """Return a table as text, and the columns that have one value in all rows, which it leaves out.
 
     `floats` are the columns of fractions; with missing values, `frame` has whole numbers as floats, too.
-    Values have their intervals beside them, ``12.3 [9.8, 14.9]``, and one of them the mark of chance. Of
+    Values are followed by their intervals, ``12.3 [9.8, 14.9]``, and one of them the mark of chance. Of
     several p, the decisive one is left. Columns without any value are left out.
     """
     held = [str(column) for column in frame if frame[column].notna().any()]

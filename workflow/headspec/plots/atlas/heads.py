@@ -124,7 +124,7 @@ PANEL_HEIGHT = 1.15
 
 @styled
 def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heads sorted by increase of the loss, a panel per task, with zero- beside mean-ablation.
+    """Heads sorted by increase of the loss, a panel per task, with zero- next to mean-ablation.
 
     Values and ends of intervals are means over seeds, so intervals are no narrower than one for the mean.
     """

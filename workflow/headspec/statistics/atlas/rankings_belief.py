@@ -33,7 +33,7 @@ BELIEF = Schema(
         "ablation_top_overlap": "Jaccard index of the top heads",
         "ablation_size_top_overlap": "Jaccard index of the top heads",
         "area": "under the pruning curve",
-        "difference": "area minus the mean of random orders; interval and p are those of one more random "
+        "difference": "area minus the mean of random orders; interval and p are for one more random "
             "order",
         "difference_p_holm": "corrected p of these runs",
         "dissociation_p_holm": "corrected p of these runs",

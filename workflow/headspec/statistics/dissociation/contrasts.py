@@ -29,7 +29,7 @@ CONTRASTS = Schema(
     keys=5,
     about={
         "contrast": "`methods`; `paradigms`: pairs of a task on single texts and one on text pairs, against "
-            "other pairs; `pairs_of`: a task of pairs against the task of their texts, beside the same "
+            "other pairs; `pairs_of`: a task of pairs against the task of their texts, with the same "
             "tasks",
         "mixture": "a mixture, or a mean: `pairs`, over `mixtures.pairs`; `across paradigms`, over some of "
             "them",

@@ -1,4 +1,4 @@
-"""Pruning matrices from numbers of right answers, which do not say which examples fail together.
+"""Pruning matrices from numbers of right answers, which do not show which examples fail together.
 
 Without examples, the answers to an example with different heads pruned cannot be paired. They are drawn as if
 lists of heads failed independently, which is too wide where the same examples are hard for all lists, or as

@@ -1,4 +1,4 @@
-"""What anyone's pruning matrix is made of, and whether models agree in it."""
+"""Parts of anyone's pruning matrix, and whether models agree in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWEST_RENAMED = 4
 
 
 def decompose(matrix: pd.DataFrame, *, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Return what a pruning matrix is made of: its lists of heads, its tasks, and the pairs of both.
+    """Return the parts of a pruning matrix: its lists of heads, its tasks, and the pairs of both.
 
     Relative performance with the heads of task j pruned, at task i, has four parts of its sum of squares.
 

@@ -46,7 +46,7 @@ class Given:
 
     @property
     def controls(self) -> dict[str, list[float]]:
-        """Lists of heads that are of no task, and the draws of each."""
+        """Lists of heads that belong to no task, and the draws of each."""
         others = self.cells[~self.cells["pruned_for"].isin([NONE, *self.tasks])]
         return {str(name): sorted(part["draw"].unique()) for name, part in others.groupby("pruned_for")}
 

@@ -35,8 +35,8 @@ HEAD_LISTS = Schema(
     about={
         "heads": "name of the list",
         "value": "metric without the listed heads",
-        "random": "mean metric without as many random heads by layer",
-        "shared": "metric without as many heads that matter most to all tasks together",
+        "random": "mean metric without the same number of random heads by layer",
+        "shared": "metric without the same number of heads that matter most to all tasks together",
         "harm": "`random` minus `value`",
         "p_corrected": "`p_value` corrected for lists and tasks",
         "own": "share of `base` that the task loses more without the list than without the shared heads",

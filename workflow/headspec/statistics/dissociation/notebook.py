@@ -262,14 +262,16 @@ def _verdicts(one: Given, table: pd.DataFrame, confidence: float) -> pd.DataFram
     verdict.iloc[-1] = f"{case}, distinct" if table["distinct"].iloc[-1] else case
     said = []
     if (least := least_p(len(one.tasks))) > 1 - confidence:
-        said.append(f"{len(one.tasks)} tasks cannot tell whether lists are specific: no p below {least:.2g}")
+        said.append(
+            f"{len(one.tasks)} tasks are too few to test whether lists are specific: no p below {least:.2g}"
+        )
     elif table["size"].isna().all():
-        said.append("whether lists are specific is told at each size")
+        said.append("whether lists are specific is tested at each size")
     if len(one.tasks) == 2 and case == "single":
         said.append("with two tasks it may be a stronger list of heads")
     if one.unpaired:
         table = table.assign(ci_over=table["ci_over"] + ", unpaired")
-        said.append("counts do not say which examples fail")
+        said.append("counts do not show which examples fail")
     if not one.counted:
         enough = len(one.runs) >= FEWEST
         bounds = [] if enough else ["ci_low", "ci_high", "net_low", "net_high"]

@@ -1,4 +1,4 @@
-"""What a pruning matrix is made of: strength of lists, fragility of tasks, and their interaction."""
+"""Parts of a pruning matrix: strength of lists, fragility of tasks, and their interaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sums_of_squares(performance: Floats) -> Floats:
 
 
 def fragility(performance: Floats) -> Floats:
-    """What lists of other tasks cost each task, net of their strengths, (..., k); nan with two tasks.
+    """Cost of other tasks' lists for each task, net of their strengths, (..., k); nan with two tasks.
 
     The least-squares effects of tasks, with mean 0, in matrices (..., k, k) without their diagonals.
     """

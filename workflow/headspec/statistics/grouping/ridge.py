@@ -120,7 +120,7 @@ class LeaveTasksOut:
         self.counted = known[self.inner_pairs]
 
     def changes(self, features: Floats, relabelled: Indices) -> tuple[Floats, Floats]:
-        """What features add to the predictions, under every relabelling of their tasks.
+        """Contribution of features to the predictions, under every relabelling of their tasks.
 
         Parameters
         ----------

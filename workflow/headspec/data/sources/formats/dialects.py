@@ -2,7 +2,7 @@
 
 Programs quote cells with a delimiter, a quote or a line break, or all cells of a column. They double quotes
 inside, or escape them with a backslash; some quote nothing. The dialect of a file is the one that explains
-it: rows have equally many cells, and every quote belongs to a cell that needed quoting.
+it: rows have the same number of cells, and every quote belongs to a cell that needed quoting.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
     row = dict(pairs)
     if len(row) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is there twice")
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' occurs twice")
     return row
 
 

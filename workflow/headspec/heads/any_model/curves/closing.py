@@ -1,4 +1,4 @@
-"""What replaces the context vectors of closed heads: nothing, means, or those of other examples."""
+"""Replacements for the context vectors of closed heads: zeros, means, or vectors of other examples."""
 
 from __future__ import annotations
 

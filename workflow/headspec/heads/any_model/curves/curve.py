@@ -127,7 +127,7 @@ def head_curve(
     closing.check(ablation)
     if isinstance(metric, Generated) and ablation == RESAMPLE:
         raise ValueError(
-            f"ablation: got '{ablation}' for generated answers, whose tokens have none of other examples; "
+            f"ablation: got '{ablation}' for generated answers, which have no vectors of other examples; "
             f"expected {ZERO} or {MEAN}"
         )
     rule = chosen(score, corrupted=False)

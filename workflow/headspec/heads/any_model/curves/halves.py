@@ -110,7 +110,7 @@ def _warn(half: np.ndarray, classes: Sequence[int | None], repeated: int) -> Non
     """Warn about classes missing from a half, and about repeated examples."""
     if repeated:
         log.warning(
-            "head_curve: %d of %d examples repeat others; they stay in one half, but intervals treat all "
+            "head_curve: %d of %d examples are duplicates; they stay in one half, but intervals treat all "
             "examples as independent", repeated, len(half),
         )  # fmt: skip
     for label in sorted({label for label in classes if label is not None}):

@@ -101,7 +101,7 @@ def recovery(
     recovery : DataFrame, a row for each order and number, to be drawn by `plot_curve`
 
         - order: 'none' of the list, the first heads ('top'), the last ones ('bottom'), 'random' ones of the
-          list, random ones of the list with as many in each layer as the first ('layers'), or 'all'
+          list, random ones of the list with the same number in each layer ('layers'), or 'all'
         - fraction of the list; restored, their number
         - value, low, high; difference, from random heads, and its interval: as in `head_curve`;
           difference_layers: from those of the same layers

@@ -1,4 +1,4 @@
-"""Examples of a table as a model takes them: texts with labels, words with tags, prompts with answers."""
+"""Examples of a table as inputs of a model: texts with labels, words with tags, prompts with answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TYPES = {"classification": TEXTS, "regression": TEXTS, "labels": TEXTS, "tags": 
 
 @dataclass(frozen=True)
 class Examples:
-    """What a table holds, one of `HEADS`; the type of its task, empty for prompts; and n of each column."""
+    """Contents of a table: one of `HEADS`; the type of its task, empty for prompts; columns of n examples."""
 
     what: str
     type: str

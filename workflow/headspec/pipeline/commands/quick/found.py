@@ -76,7 +76,7 @@ def find(given: str) -> Found:
         return Found(name, keys | usual)
     if not label and prompts(table):
         raise DataError(
-            f"{source}: holds prompts and answers, which are no task of a study; expected labels, or right "
+            f"{source}: holds prompts and answers, which a study has no task for; expected labels, or right "
             f"and wrong answers. A model's heads for them: headspec heads <model> {source}"
         )
     columns, others = _by_content(table, label, source)
@@ -128,7 +128,7 @@ def _by_content(table: pd.DataFrame, label: str, source: str) -> tuple[dict[str,
     if not types:
         tried = f"'{label}' cannot be" if label else f"of {listing(rest)}, none can be"
         raise DataError(
-            f"{source}: {tried} a label beside the texts in {listing(texts.values())}; expected a column "
+            f"{source}: {tried} a label for the texts in {listing(texts.values())}; expected a column "
             "with at least two values, most of which repeat, or of numbers"
         )
     values = {name: _values(column) for name, column in table.items() if name in types}

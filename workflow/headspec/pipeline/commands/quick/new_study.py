@@ -103,7 +103,7 @@ def _config(tasks: Mapping[str, Found], model: str, study: str) -> dict[str, Any
 
 
 def _length(source: str, name: str) -> dict[str, int]:
-    """Return `max_length` of a model that takes fewer tokens than by default."""
+    """Return `max_length` of a model that supports fewer tokens than the default."""
     model = Model(source=source)
     try:
         longest = config_json.positions(config_json.config_of(model, f"models.{name}") or {})
@@ -127,7 +127,7 @@ def _text(
 ) -> str:
     """Return a config as YAML, with comments on its tasks and sections."""
     said = [*planned.facts(study), *planned.warnings(study)]
-    lines = [f"# Written by headspec {__version__}. The files hold what the comments say."]
+    lines = [f"# Written by headspec {__version__}. Comments describe what was found in the files."]
     for key, value in config.items():
         if key != "tasks":
             lines += _comment(_about(key, value, fitted), "")
@@ -153,7 +153,7 @@ def _text(
 def _about(key: str, value: Any, fitted: str) -> str:
     asked = "prompted: nothing is trained"
     return {
-        "seeds": "three are the fewest whose intervals speak for other seeds",
+        "seeds": "intervals for other seeds need at least three",
         "methods": asked if value == ["prompted"] else TRAINED,
         "training": fitted,
     }.get(key, "")

@@ -99,7 +99,7 @@ def placed(text: str, start: int, context: str) -> Answer:
         return text, start
 
     def off(place: tuple[int, int]) -> int:
-        """How far a place is from `start`, which may count the characters of another normal form."""
+        """Distance of a position from `start`, which may count the characters of another normal form."""
         before = context[: place[0]]
         sizes = (len(before), len(normalize("NFC", before)), len(normalize("NFD", before)))
         return min(abs(size - start) for size in sizes)
@@ -180,7 +180,7 @@ class Questions(Texts):
 
 
 def _moved(rows: pd.DataFrame, stored: pd.Series, where: str) -> str:
-    """Return the message about answers that are too often not at their places."""
+    """Return the message for answers that are too often not at their stated positions."""
     row: Any = rows[MOVED].idxmax()
     pairs = zip(stated(stored[row]), written(rows["label"][row]), strict=True)
     (text, start), (found_text, place) = next(pair for pair in pairs if pair[0] != pair[1])

@@ -43,7 +43,7 @@ def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd
         row: Any = wrong.idxmax()
         what = "an empty text" if empty[row] else "the same text"
         raise DataError(
-            f"{key}: row {row + 1} of {where} has {what} in {listing(names)}, expected two that differ "
+            f"{key}: row {row + 1} of {where} has {what} in {listing(names)}, expected two different ones "
             f"({wrong.sum()} of {len(wrong)} rows; up to {100 * FEW:g} % are left out)"
         )
     return ~wrong

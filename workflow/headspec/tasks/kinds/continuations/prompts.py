@@ -45,7 +45,7 @@ class Pairs(Prompting):
         ]
         if min(map(len, whole)) == len(self.start):
             raise ModelError(
-                f"{self.key}: {shown(good)} or {shown(bad)} has no tokens, expected texts with some"
+                f"{self.key}: {shown(good)} or {shown(bad)} has no tokens; expected texts that have tokens"
             )
         cut = [ids[: self.most] for ids in whole]
         shared = min(len(os.path.commonprefix(cut)), min(map(len, cut)) - 1)

@@ -93,10 +93,10 @@ class Generation(Kind):
             return
         yield from prompt_keys.fields(key, task)
         if prompt_keys.masked(task.prompt):
-            yield f"{key}.prompt: got the field '{{mask}}', expected none in a task of {task.type}."
+            yield f"{key}.prompt: got the field '{{mask}}', which no task of {task.type} has; remove it."
         yield from prompt_keys.unused(key, task, "answers", "calibration")
         if task.chat and "target_delimiter" in task.model_fields_set:
-            yield f"{key}.target_delimiter: has no effect with {key}.chat; expected none."
+            yield f"{key}.target_delimiter: has no effect with {key}.chat; remove it."
 
     def asked(self, task: Any) -> dict[str, Any]:
         stop = task.stop

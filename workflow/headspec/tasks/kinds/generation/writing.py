@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Texts(NamedTuple):
-    """What a model wrote after each prompt.
+    """Texts that a model wrote after each prompt.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: torch.Tensor) -> list[str]
 
 
 def _stopped(tokenizer: PreTrainedTokenizerBase, length: int, stop: Sequence[str]) -> Callable[..., Any]:
-    """Return what tells which texts have a stop string (transformers' own fails for some tokenizers)."""
+    """Return a test for texts with a stop string (the one of transformers fails for some tokenizers)."""
 
     def stopped(ids: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
         found = [any(each in text for each in stop) for text in _decoded(tokenizer, ids[:, length:])]

@@ -128,7 +128,7 @@ class OwnTokens(Encoding):
                 f"{key}.type: got 'text', which encoder-decoders do not support; use an encoder or a decoder"
             )
         if family != CONTINUES and tokenizer.mask_token is None:
-            raise ModelError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
+            raise ModelError(f"{key}.type: got 'text', but the model's tokenizer has no mask token")
         return {**classes, "causal": family == CONTINUES}
 
     def encode(

@@ -84,7 +84,7 @@ def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFra
         return None
 
     def beginning(text: str | None) -> str | None:
-        """Return as many words as there can be tokens."""
+        """Return the first `most` words of a text, which have at least as many tokens."""
         words = text.split(maxsplit=most) if text else []
         return " ".join(words[:most]) if len(words) > most else text
 

@@ -87,8 +87,8 @@ def _check_resolution(numbers: pd.Series, key: str, where: str) -> None:
     if step > COARSE * spread > 0:
         raise DataError(
             f"{key}: row {row + 1} of {where} has {numbers[row]:.10g}, where float32 has steps of {step:g}, "
-            f"and the standard deviation of all scores is {spread:g}; expected scores nearer to 0, so "
-            "subtract a number from all"
+            f"and the standard deviation of all scores is {spread:g}; subtract a constant from all "
+            "scores to bring them nearer to 0"
         )
 
 

@@ -92,7 +92,7 @@ class Labels(Kind):
                 yield f"{key}.labels: lacks '{column}', a column of {key}.label; add all of these.{hint}"
         if others := [label for label in task.labels if columns and label not in columns]:
             hint = nearest(others[0], columns)
-            yield f"{key}.labels: got '{others[0]}', no column of {key}.label; expected its columns.{hint}"
+            yield f"{key}.labels: got '{others[0]}', not a column of {key}.label; use its columns.{hint}"
 
 
 LABELS_KIND = Labels()

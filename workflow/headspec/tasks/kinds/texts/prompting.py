@@ -33,7 +33,7 @@ COLUMNS = Schema(
 
 
 class Prompt(NamedTuple):
-    """The tokens of a prompt; `cut` tells whether a text was cut.
+    """The tokens of a prompt; `cut` is true if a text was cut.
 
     `words` are 0 at the mask, -1 elsewhere; None without a mask. `continuations` are the tokens of scored
     answers; None if only the next token is scored.

@@ -30,9 +30,7 @@ class Prompts(Prompting):
     def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
         super().__init__(tokenizer, wording, most, key)
         if wording.masked and tokenizer.mask_token is None:
-            raise ModelError(
-                f"{key}.prompt: got '{{mask}}' in it, which the model's tokenizer has no token for"
-            )
+            raise ModelError(f"{key}.prompt: got '{{mask}}', for which the model's tokenizer has no token")
         if wording.chat and tokenizer.chat_template is None:
             raise ModelError(
                 f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
@@ -157,7 +155,7 @@ class Prompts(Prompting):
             if own in tokens:
                 problems.append(
                     ModelError(
-                        f"{where}: got {answer!r}, the same token as another answer; expected one of its own"
+                        f"{where}: got {answer!r}, the same token as another answer; use a different one"
                     )
                 )
             tokens.append(own)

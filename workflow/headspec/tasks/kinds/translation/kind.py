@@ -78,8 +78,8 @@ class Translation(Kind):
             by = TOKENIZERS.get(language, BY_CHARACTER)
             where = ", or char where that is not installed" if by.endswith("mecab") else ""
             yield (
-                f"{key}.metrics: bleu counts what sacrebleu's tokenizer {by} finds{where}, because spaces do "
-                "not separate the words of the targets"
+                f"{key}.metrics: bleu counts the tokens of sacrebleu's tokenizer {by}{where}, because spaces "
+                "do not separate the words of the targets"
             )
 
     def languages(self, task: Any) -> list[str]:
