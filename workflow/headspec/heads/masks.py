@@ -122,11 +122,11 @@ def listed_heads_mask(
 def listed_masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """Return the masks of each list: none, its heads, the same number of heads by `joint_importance`, and
-    `draws` random sets.
+    """Return the masks of each list: none, its heads, heads by `joint_importance`, and `draws` random sets.
 
-    `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
-    depend only on the list, so that seeds and methods share them.
+    All sets of a list have the same number of heads. `lists` maps names to masks (layers, heads),
+    `importances` tasks to maps of that shape. Random masks depend only on the list, so that seeds and methods
+    share them.
     """
     planned, together = {}, joint_importance(list(importances.values()))
     exists = existing(together)

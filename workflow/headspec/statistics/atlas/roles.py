@@ -67,7 +67,7 @@ ROLES = Schema(
         "{run}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet",
     ),
     about={
-        "hits": "cases in which the head attends most to the token of its role",
+        "hits": "cases in which the head attends most to the position that its role predicts",
         "cases": "all",
         "sentences": "sentences with a case",
         "threshold": "least rate of the role",
