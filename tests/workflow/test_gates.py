@@ -108,8 +108,8 @@ def test_exports_that_are_refused(every_stage_finished, monkeypatch):
     monkeypatch.chdir(every_stage_finished.path)
     gates = f"results/tiny/{RUN}/gates"
     for arguments, message in {
-        "subset/shared/0.5 --heads 4": "has its own number, expected no --heads",
-        "subset/shared/0.5 --task tone": "keeps the same heads for all, expected no --task",
+        "subset/shared/0.5 --heads 4": "has its own number; remove --heads",
+        "subset/shared/0.5 --task tone": "keeps the same heads for all tasks; remove --task",
         "subset/per_task/0.5": "--task: missing; the run has tone, topic",
         "subset/per_task/0.5 --task tonic": "the run has tone, topic. Did you mean 'topic'?",
         "l0/shared/0.5": "no model; add 'l0' to gates.keep_models and run snakemake gates",
