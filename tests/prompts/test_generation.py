@@ -107,6 +107,21 @@ def test_answers_are_those_written_alone_with_the_same_heads_closed(name, tmp_pa
     assert name == "gpt2" or whole != means.texts[1].tolist()  # this one repeats itself
 
 
+def test_stop_strings_end_texts_and_are_missed_if_they_never_come(tmp_path, caplog):
+    answers = ["the old house"] * 5 + ["lovely"] * 4
+    one = made("llama", tmp_path, table(answers), stop=["<end>"])
+    closing = masks(one.joint.gates.exists)
+    whole = evaluated(one.joint, {"t": one.examples}, closing, CPU)["t"].texts
+    assert whole is not None
+    assert f"tasks.t.stop: none of {2 * N} texts has '<end>'; they end by the model's own end" in caplog.text
+    word = whole[0][0].split()[1]
+    caplog.clear()
+    two = made("llama", tmp_path, table(answers), stop=[word])
+    cut = evaluated(two.joint, {"t": two.examples}, closing, CPU)["t"].texts
+    assert cut is not None and cut[0].tolist() == [text.split(word)[0] for text in whole[0]]
+    assert "tasks.t.stop" not in caplog.text
+
+
 def test_the_loss_is_that_of_the_reference_answer(tmp_path):
     answers = ["the old house", "lovely", "a"] * 3
     one = made("llama", tmp_path, table(answers), shots=2)

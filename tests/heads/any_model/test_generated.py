@@ -6,6 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headspec
+from headspec.errors import ScoreError
 from headspec.heads.any_model.curves.halves import assigned
 from headspec.heads.any_model.own import read
 from headspec.seeds import derive
@@ -113,6 +114,23 @@ def test_the_score_may_be_a_function_of_text_and_reference(decoder, monkeypatch)
     ):
         with pytest.raises(ValueError, match=f"^metric: .*{message}"):
             headspec.head_curve(model, metric=headspec.Generated(score), fractions=[0.5], draws=5, **given)
+
+
+def test_no_text_is_lost_if_the_score_fails(decoder):
+    model, tokenizer = decoder
+    whole, calls = [written(model, tokenizer, prompt) for prompt in PROMPTS], iter(range(N + 4))
+
+    def score(text, reference):
+        if next(calls) == N + 3:
+            raise KeyError("late")
+        return 1.0
+
+    metric = headspec.Generated(score, max_new_tokens=TOKENS)
+    given = {"tokenizer": tokenizer, "prompts": PROMPTS, "answers": [" one"] * N, "scores": np.ones((3, 4))}
+    said = r"^metric: score raised KeyError: 'late', for the text .* and the answer ' one' of example 2$"
+    with pytest.raises(ScoreError, match=said) as told:
+        headspec.head_curve(model, metric=metric, fractions=[0.5], draws=5, **given)
+    assert [*told.value.texts][:N] == [*enumerate(whole)] and len(told.value.texts) == 2 * N
 
 
 def test_samples_are_the_same_again_and_vary_within_an_example(decoder):

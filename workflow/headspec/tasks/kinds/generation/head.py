@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headspec.errors import ScoreError
+from headspec.errors import ScoreError, listing
+from headspec.progress import log
 from headspec.tasks import task_heads
 from headspec.tasks.kinds.generation.metrics import METRICS
 from headspec.tasks.kinds.generation.scores import SCORES, Scorer
@@ -60,6 +61,7 @@ class Written(Own):
         self.asked, self.scorer = classes, Scorer(classes)
         self.written: list[tuple[int, str]] = []
         self.failed: ScoreError | None = None
+        self.unstopped, self.told = 0, False
 
     @classmethod
     def build(cls, model: MultiTask, classes: Any) -> TaskHead:
@@ -95,6 +97,7 @@ class Written(Own):
         prompts = left_padded(rows, padding(language, model.tokenizer))
         stop = self.asked["stop"]
         found = write(language, model.tokenizer, prompts, self.asked["max_new_tokens"], stop)
+        self.unstopped += found.unstopped
         self.written += zip(targets.examples, found.texts, strict=True)
         values = [
             self._scores(*each)
@@ -112,11 +115,18 @@ class Written(Own):
             return [torch.nan] * (len(SCORES) + 1)
 
     def settle(self, task: str) -> None:
-        """Raise the error of the user's score, with all texts, if it failed."""
+        """Raise the error of the user's score, with all texts, if it failed; warn if no text was stopped."""
         if self.failed:
             error = ScoreError(f"tasks.{task}.score: {self.failed}")
             error.texts = self.written
             raise error
+        never = self.written and self.unstopped == len(self.written) and not self.told
+        if never and (stop := self.asked["stop"]):
+            self.told = True
+            log.warning(
+                "tasks.%s.stop: none of %d texts has %s; they end by the model's own end or after %d tokens",
+                task, len(self.written), listing(map(repr, stop)), self.asked["max_new_tokens"],
+            )  # fmt: skip
 
 
 HEAD = Written
