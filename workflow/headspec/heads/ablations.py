@@ -19,17 +19,22 @@ Instead = Callable[[int], torch.Tensor]
 Close = Callable[[NDArray[np.bool_]], AbstractContextManager[Any]]
 
 
-def closed_by(gates: HeadGates, instead: Instead, heads: NDArray[np.bool_]) -> AbstractContextManager[None]:
+def closed_by(
+    gates: HeadGates, instead: Instead, heads: NDArray[np.bool_], part: slice | None = None
+) -> AbstractContextManager[None]:
     """Return a block in which vectors `instead` replace those of `heads`, bool (layers, heads).
 
-    Where beams repeat each example of a batch, they repeat its vectors.
+    A block is for all examples of a batch, or a `part`. Where beams repeat each example, they repeat its
+    vectors.
     """
+    if part is not None:
+        part = slice(part.start * gates.sequences, part.stop * gates.sequences)
 
     def edit(row: int, context: torch.Tensor) -> torch.Tensor:
         closed = torch.from_numpy(heads[row, : context.shape[2]]).to(context.device)
         if not closed.any():
             return context
-        vectors = instead(row).to(context)
+        vectors = (instead(row) if part is None else instead(row)[part]).to(context)
         vectors = vectors.repeat_interleave(len(context) // len(vectors), 0)
         return torch.where(closed[:, None], vectors, context)
 

@@ -188,13 +188,13 @@ class Writing:
                 f"model takes at most {most}"
             )
 
-    def values(self, number: int) -> torch.Tensor:
-        """Return the values of a batch by its number, (n,); the model writes with the gates of now.
+    def values(self, number: int, part: slice) -> torch.Tensor:
+        """Return the values of part of a batch by its number, (n,); the model writes with the gates of now.
 
         Raise ScoreError, with all texts written so far, if the score fails.
         """
-        self.texts = [self._texts(number, sample) for sample in range(self.metric.samples)]
-        expected = self.expected[number]
+        self.texts = [self._texts(number, sample, part) for sample in range(self.metric.samples)]
+        expected = self.expected[number][part]
         for texts in self.texts:
             self.written += [(i, text) for text, (i, _) in zip(texts, expected, strict=True)]
         try:
@@ -208,11 +208,11 @@ class Writing:
             raise
         return torch.tensor(values, dtype=torch.float64).mean(0)
 
-    def _texts(self, number: int, sample: int) -> list[str]:
-        metric, prompts = self.metric, self.prompts[number]
+    def _texts(self, number: int, sample: int, part: slice) -> list[str]:
+        metric, prompts = self.metric, {name: each[part] for name, each in self.prompts[number].items()}
         devices = [prompts["input_ids"].device] if prompts["input_ids"].is_cuda else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(derive(metric.seed, "generated", number, sample))
+            torch.manual_seed(derive(metric.seed, "generated", number, sample, *filter(None, [part.start])))
             settings = metric.max_new_tokens, metric.stop, metric.temperature
             texts, unstopped, _ = write(self.model, self.tokenizer, prompts, *settings)
         self._unstopped += unstopped

@@ -185,9 +185,8 @@ def scored_values(
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
             for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:
-                scored.start(part, donors, shift)
                 assert rule.values is not None
-                parts.append(rule.values(scored).detach())
+                parts += scored.values(rule.values, part, donors, shift)
     if scored is None:
         raise ValueError("batches: got none")
     values, exists = torch.cat(parts).cpu().numpy(), scored.gates.exists

@@ -15,7 +15,9 @@ from torch.nn import functional as F
 from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count, rows
 from headspec.heads.any_model.generated import Writing
+from headspec.heads.any_model.halving import Halving, some
 from headspec.models.attention.past import fresh
+from headspec.models.devices import out_of_memory
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
 
@@ -94,8 +96,12 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     if not isinstance(batch.get(LABELS), torch.Tensor):
         raise ModelError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
     main = model.main_input_name
-    few = rows(batch, slice(COMPARED), main)
-    off, exact = _differences(model, few)
+    try:
+        off, exact = _differences(model, rows(batch, slice(COMPARED), main))
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        off, exact = {}, False
     if exact and off and sum(other <= EXACT for other in off.values()) == 1:
         return functools.partial(_from_outputs, min(off, key=off.__getitem__))
     most = dict.fromkeys(LOSSES, 0.0)
@@ -186,19 +192,27 @@ class Evaluation:
         self.name = self.metric.name if self.metric else LOSS if own == "<lambda>" else own
         self.n = sum(count(batch, model.main_input_name) for batch in batches)
         self._found: list[Floats] = []
+        self._halving = Halving()
 
-    def add(self, batch: Inputs, closing: AbstractContextManager[Any]) -> None:
-        """Evaluate a batch in a block that closes its next set of heads."""
-        with closing:
-            if self.writing:
-                values = self.writing.values(len(self._found) // self.sets)
-            else:
-                values = self.measure(self.model(**fresh(batch)), batch)
-        n = count(batch, self.model.main_input_name)
-        if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
-            got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
-            raise ValueError(f"metric: returned {got}, expected ({n},), a value for each example")
-        self._found.append(values.double().cpu().numpy())
+    def add(self, batch: Inputs, closing: Callable[[slice], AbstractContextManager[Any]]) -> None:
+        """Evaluate a batch, in parts that fit in memory, in blocks that close its next set of heads."""
+        main = self.model.main_input_name
+
+        def of(part: slice) -> Floats:
+            given = some(batch, part, main)
+            with closing(part):
+                if self.writing:
+                    values = self.writing.values(len(self._found) // self.sets, part)
+                else:
+                    values = self.measure(self.model(**fresh(given)), given)
+            n = part.stop - part.start
+            if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
+                got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
+                raise ValueError(f"metric: returned {got}, expected ({n},), a value for each example")
+            found: Floats = values.double().cpu().numpy()
+            return found
+
+        self._found.append(np.concatenate([*self._halving.over(count(batch, main), of)]))
 
     @property
     def values(self) -> Floats:

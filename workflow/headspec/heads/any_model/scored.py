@@ -19,6 +19,7 @@ from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count
+from headspec.heads.any_model.halving import Halving, joined, some
 from headspec.heads.any_model.losses import Loss
 from headspec.models.architectures import caches
 from headspec.models.attention.gate_checks import first
@@ -223,7 +224,7 @@ class Scored:
     def __init__(self, gates: HeadGates, loss: Loss, derivative: bool, stack: ExitStack) -> None:
         self.gates, self.loss = gates, loss
         self.passes = Replacing(gates) if derivative else _passes(gates, stack)
-        self.means = HalfMeans()
+        self.means, self.halving = HalfMeans(), Halving()
         self.batch: Inputs = {}
         self.donors: Inputs | None = None
         self.shift: int | None = None
@@ -242,6 +243,29 @@ class Scored:
     def half(self) -> np.ndarray:
         """The half, 0 or 1, that each sequence of the batch belongs to, (sequences,)."""
         return np.repeat((self._before + np.arange(self.n)) % 2, self.gates.sequences)
+
+    def values(
+        self,
+        compute: Callable[[Scored], torch.Tensor],
+        batch: Inputs,
+        donors: Inputs | None = None,
+        shift: int | None = None,
+    ) -> Iterator[torch.Tensor]:
+        """Yield the values of the next batch by `compute`, in parts that fit in memory, (part, ...)."""
+        main = self.gates.model.main_input_name
+
+        def of(part: slice) -> torch.Tensor:
+            if shift is None:
+                self.start(some(batch, part, main), donors and some(donors, part, main))
+            else:
+                self.start(some(batch, part, main), donors, shift + part.start)
+            try:
+                return compute(self).detach()
+            except RuntimeError:
+                self.n = 0  # these examples start again
+                raise
+
+        yield from self.halving.over(count(batch, main), of)
 
     def losses(self) -> torch.Tensor:
         """Run the model and return the loss of each example, (n,).
@@ -267,8 +291,13 @@ class Scored:
     @torch.no_grad()
     def contexts(self, batch: Inputs) -> Contexts:
         """Return the context vectors of a batch, by row: (batch, tokens, heads, size)."""
-        self.passes.record(lambda: self.gates.model(**fresh(batch)))
-        return self.passes.contexts
+        main = self.gates.model.main_input_name
+
+        def of(part: slice) -> dict[int, torch.Tensor]:
+            self.passes.record(lambda: self.gates.model(**fresh(some(batch, part, main))))
+            return dict(self.passes.contexts)
+
+        return joined([*self.halving.over(count(batch, main), of)])
 
     def average(self, batches: Iterable[Inputs]) -> None:
         """Compute the means over `batches`, and restart from the first."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from headspec import head_arrays
 from headspec.heads.any_model import own
-from headspec.heads.any_model.batches import arguments
+from headspec.heads.any_model.batches import arguments, count
+from headspec.heads.any_model.halving import Halving, some
 from headspec.models.attention.gating import Receiver
 from headspec.models.attention.past import fresh
 from headspec.models.attention.placement import device_of
@@ -55,18 +56,23 @@ def attention_maps(
     """
     check_model(model)
     given = arguments(dict(batch), device_of(model))
-    maps: dict[tuple[int, int], NDArray[np.float32]] = {}
     with own.measuring(model), torch.no_grad():
         gates = own.gated(model, given)
         chosen = gates.exists if heads is None else head_arrays.mask(heads, gates.exists)
 
-        def receive(row: int, weights: torch.Tensor) -> None:
-            for head in np.flatnonzero(chosen[row]).tolist():
-                maps[row, head] = weights[:, head].float().cpu().numpy()
+        def of(part: slice) -> dict[tuple[int, int], NDArray[np.float32]]:
+            maps: dict[tuple[int, int], NDArray[np.float32]] = {}
 
-        with captured(gates, receive):
-            model(**fresh(given))
-    return maps
+            def receive(row: int, weights: torch.Tensor) -> None:
+                for head in np.flatnonzero(chosen[row]).tolist():
+                    maps[row, head] = weights[:, head].float().cpu().numpy()
+
+            with captured(gates, receive):
+                model(**fresh(some(given, part, model.main_input_name)))
+            return maps
+
+        parts = [*Halving().over(count(given, model.main_input_name), of)]
+    return {head: np.concatenate([part[head] for part in parts]) for head in parts[0]}
 
 
 @contextmanager

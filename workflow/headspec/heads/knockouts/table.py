@@ -100,7 +100,7 @@ def joint_knockouts(
         closed = joint.drawn(exists, n, np.random.default_rng(derive(seed, "knockouts")), share)
         sets = [exists & False, *closed]
         evaluation = Evaluation(model, read, len(sets), measure)
-        blocks = ((batch, gates.closed(heads)) for batch in read for heads in sets)
+        blocks = ((batch, lambda _, heads=heads: gates.closed(heads)) for batch in read for heads in sets)
         for batch, block in own.shown(blocks, "knockouts", len(read) * len(sets)):
             evaluation.add(batch, block)
     if isinstance(measure, Writing):

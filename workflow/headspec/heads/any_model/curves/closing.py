@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from headspec.config.values import MEAN, ZERO
 from headspec.errors import nearest
 from headspec.heads.ablations import (
     ABLATIONS,
-    Close,
     HalfMeans,
     Instead,
     closed_by,
 )
 from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count
+from headspec.heads.any_model.halving import Halving, joined, some
 from headspec.heads.any_model.scored import Contexts, attending, of_others
 from headspec.models.attention.past import fresh
 from headspec.models.attention.sites import FOLDED
 from headspec.models.gates import HeadGates
 from headspec.models.internals.resuming import Replacing
+
+#: returns a block in which heads, bool (layers, heads), are closed for part of a batch
+Close = Callable[[NDArray[np.bool_], slice], AbstractContextManager[Any]]
 
 
 def check(ablation: str) -> None:
@@ -40,7 +47,9 @@ def closers(
 ) -> Iterator[Close]:
     """Yield a function for each evaluated batch that closes heads there, by `replacements`."""
     for instead in replacements(gates, ablation, ranking, evaluated):
-        yield functools.partial(closed_by, gates, instead) if instead else gates.closed
+        yield (
+            functools.partial(closed_by, gates, instead) if instead else lambda heads, _: gates.closed(heads)
+        )
 
 
 def replacements(
@@ -64,9 +73,13 @@ def replacements(
 
 def recorded(gates: HeadGates, batch: Inputs) -> Contexts:
     """Return the context vectors of a batch, row: (batch, tokens, heads, size)."""
-    passes = Replacing(gates)
-    passes.record(lambda: gates.model(**fresh(batch)))
-    return passes.contexts
+    passes, main = Replacing(gates), gates.model.main_input_name
+
+    def of(part: slice) -> dict[int, torch.Tensor]:
+        passes.record(lambda: gates.model(**fresh(some(batch, part, main))))
+        return passes.contexts
+
+    return joined([*Halving().over(count(batch, main), of)])
 
 
 def _means(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -156,7 +157,7 @@ def head_curve(
         sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed)]
         evaluation = Evaluation(model, evaluated, len(sets), measure or loss)
         by_batch = zip(evaluated, closing.closers(gates, ablation, ranking, evaluated), strict=True)
-        passes = ((batch, close(each.heads)) for batch, close in by_batch for each in sets)
+        passes = ((batch, partial(close, each.heads)) for batch, close in by_batch for each in sets)
         for batch, closed in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, closed)
     if isinstance(measure, Writing):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 GREEDY, LAYERS = "greedy", "layers"
 Floats = NDArray[np.float64]
-#: returns a block in which the list is closed except for restored heads, bool (layers, heads)
-Restore = Callable[[NDArray[np.bool_]], AbstractContextManager[None]]
+#: returns a block in which, for part of a batch, the list is closed except for heads, bool (layers, heads)
+Restore = Callable[[NDArray[np.bool_], slice], AbstractContextManager[None]]
 
 
 @torch.inference_mode(False)
@@ -159,7 +160,7 @@ def recovery(
         sets = [*_sets(ranks, _counts(counts, total), draws, seed)]
         evaluation = Evaluation(model, evaluated, len(sets), metric or loss)
         by_batch = zip(evaluated, _restorers(gates, ablation, ranking, evaluated, closed), strict=True)
-        passes = ((batch, restore(each.heads)) for batch, restore in by_batch for each in sets)
+        passes = ((batch, partial(restore, each.heads)) for batch, restore in by_batch for each in sets)
         for batch, block in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, block)
     against = {RANDOM: "difference", LAYERS: "difference_layers"}
@@ -249,14 +250,17 @@ def _restorers(
         clean = closing.recorded(gates, batch)
 
         def restore(
-            heads: NDArray[np.bool_], clean: Contexts = clean, instead: Instead | None = instead
+            heads: NDArray[np.bool_],
+            part: slice,
+            clean: Contexts = clean,
+            instead: Instead | None = instead,
         ) -> AbstractContextManager[None]:
             def vectors(row: int) -> torch.Tensor:
                 restored = torch.from_numpy(heads[row, : clean[row].shape[2]]).to(clean[row].device)
                 others = instead(row).to(clean[row]) if instead else torch.zeros_like(clean[row])
                 return torch.where(restored[:, None], clean[row], others)
 
-            return closed_by(gates, vectors, closed)
+            return closed_by(gates, vectors, closed, part)
 
         yield restore
 
@@ -274,7 +278,7 @@ def _greedy(
             each[place] = True
         evaluation = Evaluation(gates.model, batches, len(sets), loss)
         by_batch = zip(batches, _restorers(gates, ablation, None, batches, closed), strict=True)
-        passes = ((batch, restore(each)) for batch, restore in by_batch for each in sets)
+        passes = ((batch, partial(restore, each)) for batch, restore in by_batch for each in sets)
         for batch, block in own.shown(passes, f"restoring one of {left} heads", len(batches) * len(sets)):
             evaluation.add(batch, block)
         best = candidates[int(evaluation.values.mean(axis=1).argmin())]

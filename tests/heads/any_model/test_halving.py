@@ -1,0 +1,120 @@
+"""Batches that do not fit in memory: a layer fails, as torch does, for more than some examples."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import headspec
+from headspec.heads.any_model.halving import Halving
+from headspec.heads.any_model.scores import SCORES
+from support.model_types import any_model
+from support.tiers import cases
+
+FITS = 2
+
+
+@contextmanager
+def small_memory(model, fits=FITS):
+    """Let the model's last attention run out of memory; yields the sizes of batches that it sees."""
+    seen = []
+
+    def limited(module, args, kwargs):
+        states = args[0] if args else kwargs["hidden_states"]
+        seen.append(len(states))
+        if len(states) > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+    attention = headspec.HeadGates(model).sites[-1].attention
+    handle = attention.register_forward_pre_hook(limited, with_kwargs=True)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+def batches(kind, sizes=(7, 5)):
+    generator, made = torch.Generator().manual_seed(0), []
+    for n in sizes:
+        ids = torch.randint(5, 90, (n, 6), generator=generator)
+        mask = torch.ones_like(ids)
+        mask[::2, 4:] = 0
+        labels = ids.masked_fill(mask == 0, -100) if kind == "olmo2" else torch.arange(n) % 3
+        made.append({"input_ids": ids, "attention_mask": mask, "labels": labels})
+    return made
+
+
+KINDS = "olmo2", "roberta"
+NAMES = [name for name in SCORES if SCORES[name].values]
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"),
+    cases([(kind, score) for kind in KINDS for score in NAMES],
+          [("roberta", "gradient"), ("olmo2", "mean_ablation")].__contains__),
+)  # fmt: skip
+def test_scores_are_those_of_whole_batches(kind, score):
+    model, given = any_model.model(kind), batches(kind)
+    more = {}
+    if SCORES[score].donors == "corrupted":
+        more["corrupted"] = [batch | {"input_ids": batch["input_ids"].flip(0)} for batch in given]
+    expected = headspec.head_importance(model, given, score=score, per_example=True, **more)
+    with small_memory(model) as seen:
+        found = headspec.head_importance(model, given, score=score, per_example=True, **more)
+    assert max(seen) > FITS, "the layer has not failed"
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.nanmax(np.abs(expected)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ablation"),
+    cases([(kind, ablation) for kind in KINDS for ablation in ("zero", "mean", "resample")],
+          [("roberta", "zero"), ("olmo2", "resample")].__contains__),
+)  # fmt: skip
+def test_curves_are_those_of_whole_batches(kind, ablation):
+    model, given = any_model.model(kind), batches(kind)
+    settings = {"fractions": [0.3], "draws": 5, "ablation": ablation}
+    expected = headspec.head_curve(model, given, **settings)
+    with small_memory(model) as seen:
+        found = headspec.head_curve(model, given, **settings)
+    assert max(seen) > FITS
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_other_functions_give_the_same():
+    model, given = any_model.model("olmo2"), batches("olmo2")
+    functions = [
+        lambda: headspec.joint_knockouts(model, given)["effect"].to_numpy(),
+        lambda: headspec.recovery(model, given, heads={0: [0, 1], 1: [2]}, draws=5)["value"].to_numpy(),
+        lambda: np.stack([*headspec.attention_maps(model, given[0], {1: [0, 2]}).values()]),
+    ]
+    for function in functions:
+        expected = function()
+        with small_memory(model) as seen:
+            found = function()
+        assert max(seen) > FITS and found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_later_batches_begin_with_the_size_that_fits():
+    halving, sizes = Halving(), []
+
+    def compute(part):
+        sizes.append(part.stop - part.start)
+        if sizes[-1] > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return part.start, part.stop
+
+    assert [*halving.over(8, compute)] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert [*halving.over(3, compute)] == [(0, 2), (2, 3)]
+    assert sizes == [8, 4, 2, 2, 2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("of one example"), RuntimeError("another")])
+def test_what_halves_do_not_help_is_raised(error):
+    def compute(part):
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        next(Halving().over(1 if isinstance(error, torch.OutOfMemoryError) else 4, compute))

@@ -1,0 +1,60 @@
+"""Batches in parts that fit in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+
+from headspec.heads.any_model.batches import Inputs, count, rows
+from headspec.models.devices import out_of_memory
+from headspec.progress import log
+
+Result = TypeVar("Result")
+
+
+class Halving:
+    """Computes on whole batches, and where memory runs out on halves, from there on.
+
+    Attributes
+    ----------
+    most : examples that are computed at once
+    """
+
+    def __init__(self) -> None:
+        self.most = sys.maxsize
+
+    def over(self, n: int, compute: Callable[[slice], Result]) -> Iterator[Result]:
+        """Yield the results of `compute` for parts of `n` examples, in order.
+
+        It is repeated where it runs out of memory; of a single example, its error is raised.
+        """
+        start = 0
+        while start < n:
+            part = slice(start, min(n, start + self.most))
+            try:
+                result = compute(part)
+            except (RuntimeError, MemoryError) as error:
+                if part.stop - start == 1 or not out_of_memory(error):
+                    raise
+                self.most = (part.stop - start) // 2
+            else:
+                yield result
+                start = part.stop
+                continue
+            torch.cuda.empty_cache()  # now that the error holds no tensors
+            log.info("out of memory: batches of %d examples from here", self.most)
+
+
+def some(batch: Inputs, part: slice, main: str) -> Inputs:
+    """Return a part of the examples of a batch; the batch itself if these are all."""
+    return batch if part == slice(0, count(batch, main)) else rows(batch, part, main)
+
+
+def joined(parts: list[dict[int, torch.Tensor]]) -> dict[int, torch.Tensor]:
+    """Return the vectors of all parts, by row: (batch, ...)."""
+    if len(parts) == 1:
+        return parts[0]
+    return {row: torch.cat([part[row] for part in parts]) for row in parts[0]}
