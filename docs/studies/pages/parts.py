@@ -112,8 +112,8 @@ def findings() -> str:
         f"at most 0.05, not corrected, in {len(clear)}: {places(clear)}. With an interval of mean D above 0, "
         f"they are [specific](statistics.md#specific) in {places(clear[clear['above']])}; the paper's has "
         f"none.",
-        f"**The paper's finding is not made of lists and tasks**: D and `net`, D net of the strength of the "
-        f"task's list, are {net}.",
+        f"**Strong lists and fragile tasks do not explain the paper's finding**: D and `net`, D net of the "
+        f"strength of the task's list, are {net}.",
         f"**Faithfulness**, prompts, eight tasks: without a task's 13 most important heads "
         f"{100 * left['importance']:.0f} % of what all heads contribute to the mean metric are left, without "
         f"13 random ones {100 * left['random']:.0f} % (no intervals, since answers are not kept).",
