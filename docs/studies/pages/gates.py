@@ -128,7 +128,7 @@ def fresh() -> str:
     least, most = -100 * rows["difference"].max(), -100 * rows["difference"].min()
     return (
         f"**`fresh`** costs MiniLM {least:.1f} to {most:.1f} points. All of its weights are new, so this "
-        "says nothing about the heads."
+        "is no evidence about the heads."
     )
 
 

@@ -140,7 +140,7 @@ def bytes_of_weights(model):
 @pytest.mark.parametrize("quantise", [dynamic, bytes_of_weights])
 def test_quantised_weights_are_refused_by_name(quantise):
     expected = (
-        "heads of this bert cannot be removed: 'encoder.layer.0.*' is quantised .*; expected a model of"
+        "heads of this bert cannot be removed: 'encoder.layer.0.*' is quantised .*; expected a floating-point"
     )
     with pytest.raises(ModelError, match=f"^{expected}"):
         remove_heads(quantise(encoder("bert")), SOME)

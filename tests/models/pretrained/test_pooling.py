@@ -105,11 +105,11 @@ def test_the_first_token_as_it_is_passes_no_pooler(model):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (switched("max_tokens"), "says max, expected one of cls, mean, lasttoken"),
-        (switched("cls_token", "mean_tokens"), "says mean, cls, expected one of"),
-        ({"pooling_mode": "weightedmean"}, "says weightedmean"),
-        ({"pooling_mode": 5}, "says 5, expected one of"),
-        ({"pooling_mode": [["cls"], None]}, "says ['cls'], None, expected one of"),
+        (switched("max_tokens"), "has max, expected one of cls, mean, lasttoken"),
+        (switched("cls_token", "mean_tokens"), "has mean, cls, expected one of"),
+        ({"pooling_mode": "weightedmean"}, "has weightedmean"),
+        ({"pooling_mode": 5}, "has 5, expected one of"),
+        ({"pooling_mode": [["cls"], None]}, "has ['cls'], None, expected one of"),
         ("{", "cannot be read"),
         ("[]", "has [], expected a mapping"),
     ],
@@ -132,7 +132,7 @@ def test_a_pooling_outside_the_model_is_refused(model, place):
     (model / "deep").mkdir()
     sentence_encoder(model, switched("mean_tokens"), place)
     outside = (
-        f"models.own.pooling: got auto, but in '{model}' modules.json names {place}, which is outside the"
+        f"models.own.pooling: got auto, but in '{model}' modules.json refers to {place}, which is outside"
     )
     with pytest.raises(ModelError, match=f"^{outside}"):
         pooling(model)
