@@ -60,7 +60,7 @@ def test_fisher_and_gradient_of_every_architecture_are_those_of_single_examples(
         assert all(p.grad is None for p in net.parameters())
         left_out = sum(p.numel() for p in net.encoder.parameters()) - len(each[0])
         assert left_out == net.encoder.get_input_embeddings().weight.numel()
-    assert ("one at a time" in caplog.text) == (kind in SHARING)
+    assert ("one example at a time" in caplog.text) == (kind in SHARING)
 
 
 def test_tables_have_the_vectors_that_classifiers_see_bit_by_bit(tmp_path):

@@ -72,12 +72,14 @@ def test_labels_below_chance_after_a_short_training_say_what_helps():
         (found,) = warnings(rows, {"moods": metric})
         return found
 
-    nothing = "300 examples do not show that the model has learnt it, as more of them could, and counts in no finding"  # noqa: E501
+    nothing = (
+        "300 examples do not show that the model has learnt it, as more of them could; left out of findings"  # noqa: E501
+    )
     for metric in ("micro_f1", "macro_f1"):
         told = line(metric, ranked)
         assert told.startswith(f"moods: {metric} 0.000 without pruning is no better than chance (0.")
         assert told.endswith(
-            "the model gives few labels a probability of 0.5 yet, and counts in no finding. Raise the "
+            "the model gives few labels a probability of 0.5 yet; left out of findings. Raise the "
             "method's learning_rate, then its epochs; lrap, here 1.000 (chance "
             f"{chance('lrap', label):.3f}), shows learning first"
         )

@@ -295,9 +295,9 @@ def test_evaluation_closes_the_heads_that_a_set_does_not_keep():
 @pytest.mark.parametrize(
     ("kind", "sets", "count", "score", "said"),
     [
-        ("l0", TOGETHER, None, -9.0, "0 of 12 heads are open; expected a smaller gates.penalty"),
-        ("l0", TOGETHER, None, 9.0, "12 of 12 heads are open; expected a larger gates.penalty"),
-        ("l0-target", APART, 5, 3.0, "11.7 heads are expected to be open for task 'a', the target is 5"),
+        ("l0", TOGETHER, None, -9.0, "0 of 12 heads are open; use a smaller gates.penalty"),
+        ("l0", TOGETHER, None, 9.0, "12 of 12 heads are open; use a larger gates.penalty"),
+        ("l0-target", APART, 5, 3.0, "11.7 heads are expected to be open for task 'a', but the target is 5"),
         ("l0", TOGETHER, 5, 3.0, ""),
         ("subset", TOGETHER, 5, 3.0, ""),
     ],

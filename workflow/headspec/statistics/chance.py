@@ -93,7 +93,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[s
                 advice = ". Look whether labels or sides are swapped"
             yield (
                 f"{task}: {by} {value:.3f} without pruning is {than} ({blind:.3f}, the best constant "
-                f"prediction): {why}, and is left out of findings{advice}"
+                f"prediction): {why}; left out of findings{advice}"
             )
 
 
