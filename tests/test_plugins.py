@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headspec import plugins
-from headspec.config import plugged
+from headspec.config import plugin_entries
 from headspec.config.loading import load
 from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
@@ -55,7 +55,7 @@ def plugin(tmp_path, monkeypatch) -> Iterator[Callable[..., str]]:
         return str(path)
 
     yield write
-    plugged.load([])
+    plugin_entries.load([])
 
 
 def study(*names: str, **sections: Any) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def test_missing_modules_files_and_names_that_cannot_be_imported_are_named(plugi
 
 @pytest.mark.parametrize("value", ["mine", {"a": 1}, [None], 3])
 def test_plugins_are_a_list_of_texts(value):
-    assert plugged.named(study(plugins=value)) == []
+    assert plugin_entries.named(study(plugins=value)) == []
     assert refused(plugins=value).startswith("plugins")
 
 
@@ -180,8 +180,8 @@ def test_a_config_with_a_secret_imports_nothing(plugin, tmp_path, monkeypatch):
     with pytest.raises(HeadspecError) as error:
         preflight.load(config)
     assert "plugins.1: holds a password or token" in str(error.value)
-    assert TOKEN not in str(error.value) + plugged.notice(config)
-    assert plugged.notice(config).startswith(f"plugins: imports {path}, ")
+    assert TOKEN not in str(error.value) + plugin_entries.notice(config)
+    assert plugin_entries.notice(config).startswith(f"plugins: imports {path}, ")
     assert not (tmp_path / "imported").exists()
 
 
@@ -242,7 +242,7 @@ def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
     mixtures = {"single": ["a", "b", "c"]}
     loaded = load(study(scored, written, tasks=tasks, mixtures=mixtures, methods=["tuned"])).tasks
     assert loaded["a"].bound == 2.5 and (loaded["b"].prefix, loaded["b"].beams) == ("so: ", 3)
-    assert plugged.KINDS[written].beams(loaded["b"]) == 3
+    assert plugin_entries.KINDS[written].beams(loaded["b"]) == 3
     assert determinants(loaded["a"])["bound"] == 2.5 and "prefix" not in determinants(loaded["a"])
     assert determinants(loaded["b"])["prefix"] == "so: " and "beams" not in determinants(loaded["b"])
     assert not {"bound", "prefix"} & determinants(loaded["c"]).keys()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.study import Study
-from headspec.data import joints, lookalikes, planned
+from headspec.data import joined_labels, lookalikes, planned
 from headspec.errors import DataError
 from support.data.labelled_texts import labelled
 from support.data.sources import config, save
@@ -162,17 +162,17 @@ def test_names_of_other_names_are_found_by_their_joint():
     names = ["joy", "fear", "very sad"]
     for joint in ["#", " & ", "\\", "::", "_", " and ", "||", "، ", "·", " → ", "<br>", "\n"]:
         joined = [f"joy{joint}fear", f"very sad{joint}joy", f"fear{joint}very sad{joint}joy"]
-        found = joints.composed([*names, *joined])
+        found = joined_labels.composed([*names, *joined])
         assert {name: one.joint for name, one in found.items()} == dict.fromkeys(joined, joint)
         assert [found[name].parts for name in joined] == [name.split(joint) for name in joined]
-    assert joints.composed(["1.5", "1", "5", "x-ray", "x", "sad", "very sad", "fear"]) == {}
+    assert joined_labels.composed(["1.5", "1", "5", "x-ray", "x", "sad", "very sad", "fear"]) == {}
 
 
 def test_names_whose_parts_recur_may_be_joined():
-    found = joints.recurring(["joy#fear", "fear#sad", "sad#joy", "joy#fear#sad"])
+    found = joined_labels.recurring(["joy#fear", "fear#sad", "sad#joy", "joy#fear#sad"])
     assert found is not None and found.joint == "#"
     for names in (
         ["top", "card_arrival", "card_linking", "get_pin"],
         ["severe_toxic", "toxic", "identity_hate"],
     ):
-        assert joints.recurring(names) is None
+        assert joined_labels.recurring(names) is None

@@ -1,4 +1,4 @@
-"""Plugins: users' modules with functions declared by these decorators, for `headspec.config.plugged`."""
+"""Plugins: users' modules with functions declared by these decorators (`headspec.config.plugin_entries`)."""
 
 import importlib
 import inspect

@@ -7,7 +7,7 @@ from torch import nn
 
 import headspec
 from headspec.errors import ModelError
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.models.attention.gate_checks import first
 from headspec.models.multitask import MultiTask
 from support.model_types import any_input, any_model
@@ -37,7 +37,7 @@ def outputs(kind, model, batch):
 @pytest.mark.parametrize("kind", cases(FOLDED, QUICK.__contains__))
 def test_windows_in_the_batch_take_gates_of_all_examples_and_none_of_each(kind):
     model, (batch,) = any_input.made(kind)
-    gates = own.gated(model, batch)
+    gates = user_model.gated(model, batch)
     assert gates.folded
     heads = np.zeros_like(gates.exists)
     heads[-1, 0] = heads[0, 1] = True
@@ -79,7 +79,7 @@ def test_scores_of_models_with_windows_are_those_of_gates_alone():
 def test_arguments_with_other_rows_than_examples_are_not_divided():
     batch = {"pixel_values": torch.zeros(6, 3), "labels": torch.tensor([0, 1, 2])}
     with pytest.raises(ValueError, match="^batches: pixel_values has 6 rows for 3 examples, which the model"):
-        [*own.one_by_one(batch, "input_ids")]
+        [*user_model.one_by_one(batch, "input_ids")]
 
 
 def test_a_study_takes_no_model_with_windows():

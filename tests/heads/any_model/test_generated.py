@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 import headspec
 from headspec.errors import ScoreError
 from headspec.heads.any_model.curves.halves import assigned
-from headspec.heads.any_model.own import read
+from headspec.heads.any_model.user_model import read
 from headspec.seeds import derive
 from support import language
 from support.models import TEXTS, TRANSLATORS

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from headspec import HeadGates, head_importance, load, remove_heads, save
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
-from headspec.heads.any_model.own import gated
+from headspec.heads.any_model.user_model import gated
 from headspec.models.attention.gate_checks import first
 from support.model_types import any_model
 from support.paths import ROOT

@@ -75,7 +75,9 @@ def test_a_run_on_a_terminal_is_stopped_and_goes_on(folder):
 
 
 def test_an_error_of_the_view_does_not_stop_the_run(folder):
-    folder.replace("workflow/headspec/live/picture.py", "    failures = ", "    1 / 0\n    failures = ")
+    folder.replace(
+        "workflow/headspec/live/progress_display.py", "    failures = ", "    1 / 0\n    failures = "
+    )
     status, written = on_terminal(folder, TRAINED)
     assert status == 0 and (folder.path / TRAINED).exists()
     assert "the view of the run ended with ZeroDivisionError('division by zero'); the run" in written

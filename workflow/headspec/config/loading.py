@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import plugged, raw
+from headspec.config import plugin_entries, raw
 from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
@@ -30,7 +30,7 @@ def load(config: dict[str, Any]) -> Study:
     config = config or {}
     if problems := raw.forbidden(config):
         raise ConfigError(lines(problems))
-    plugged.load(plugged.named(config))
+    plugin_entries.load(plugin_entries.named(config))
     try:
         study = Study.model_validate(config)
     except ValidationError as error:

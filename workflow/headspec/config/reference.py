@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from headspec.config import plugged
+from headspec.config import plugin_entries
 from headspec.config.sections.base import PLUGGED
 from headspec.config.study import Study
 from headspec.errors import HeadspecError
@@ -31,7 +31,7 @@ BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveM
 
 def schema() -> Node:
     """Return the JSON schema of the study config, with references to sections resolved."""
-    return _schema(plugged.names())
+    return _schema(plugin_entries.names())
 
 
 @cache

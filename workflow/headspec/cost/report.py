@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headspec.config import loading, plugged
+from headspec.config import loading, plugin_entries
 from headspec.config.study import Study
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, listing
@@ -38,7 +38,7 @@ def report(
     missing here.
     """
     config = loading.strict_yaml(file)
-    if notice := plugged.notice(config):
+    if notice := plugin_entries.notice(config):
         print(notice)
     study = preflight.load(config)
     code_hash.make_importable()
@@ -135,7 +135,7 @@ if __name__ == "__main__":
     path = Path(sys.argv[1])
     try:
         study, *rest = pickle.loads(path.read_bytes())
-        plugged.load(study.plugins)
+        plugin_entries.load(study.plugins)
         answer = counted(study, *rest)
     except HeadspecError as error:
         answer = "", str(error)

@@ -72,7 +72,7 @@ def odd(name: str, task: Task, source: Source) -> list[str]:
     """Return a line for each sign that the data of a task are not what the config intends.
 
     These are splits, rows and classes that the config does not name, and findings of the rules in
-    `headspec.data.odd`.
+    `headspec.data.anomalies`.
     """
     key = f"tasks.{name}"
     return [

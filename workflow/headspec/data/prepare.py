@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.data import odd, overlap, quality, splits
+from headspec.data import anomalies, overlap, quality, splits
 from headspec.data.pairs import pair
 from headspec.data.sources.formats.options import NOTES
 from headspec.errors import DataError
@@ -83,7 +83,7 @@ class Source:
     train : distinct rows whose texts are in no validation or further split of the task
     validation : all rows of the source's validation split, or rows held out of train
     further : all rows of each split in `task.further`
-    odd : findings of the rules in `headspec.data.odd`
+    odd : findings of the rules in `headspec.data.anomalies`
     """
 
     train: Split
@@ -187,7 +187,7 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
     summary = quality.summary(read["train"], normal, data.reader(task.type), names)
-    found = odd.odd(odd.Reading(f"tasks.{name}", task, names, read))
+    found = anomalies.odd(anomalies.Reading(f"tasks.{name}", task, names, read))
     return Source(Split(train, counts, summary), validation, further, classes, found)
 
 

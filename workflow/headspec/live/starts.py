@@ -16,7 +16,7 @@ from snakemake.common import dict_to_key_value_args
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from headspec.config import loading, plugged
+from headspec.config import loading, plugin_entries
 from headspec.cost import memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
@@ -42,7 +42,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
         return layout
     if not workflow.is_main_process:
         return Layout(_told(preflight.load, config))
-    if notice := plugged.notice(config):
+    if notice := plugin_entries.notice(config):
         logger.warning(notice)
     study = _told(preflight.load, config)
     for path in (*workflow.configfiles, *workflow.overwrite_configfiles):

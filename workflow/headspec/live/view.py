@@ -19,7 +19,7 @@ from rich.console import RenderableType
 from snakemake.logging import ColorizingTextHandler
 
 from headspec.live.jobs import Jobs, planned, read_log
-from headspec.live.picture import Terminal, closing, picture, time_left, usable
+from headspec.live.progress_display import Terminal, closing, picture, time_left, usable
 from headspec.progress import duration
 
 #: events of Snakemake that are not shown, or shown differently

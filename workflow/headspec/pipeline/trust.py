@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 import yaml
 
-from headspec.config import plugged
+from headspec.config import plugin_entries
 from headspec.errors import StorageError
 from headspec.provenance import code_hash, files
 
@@ -77,7 +77,7 @@ def _code(root: Path, body: bytes, workflow: bool) -> Iterator[Path]:
         elif workflow or top != root / "workflow":
             yield from _below(top)
     with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
-        if plugged.named(yaml.safe_load(body)):  # plugins may import any module of the folder
+        if plugin_entries.named(yaml.safe_load(body)):  # plugins may import any module of the folder
             yield from (path for path in _below(root) if path.suffix == ".py")
 
 

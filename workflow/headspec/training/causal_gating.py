@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec.errors import NumericalError
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs
 from headspec.heads.any_model.losses import Loss
 from headspec.heads.any_model.scored import Scored
@@ -85,15 +85,15 @@ def causal_head_gating(
         if value <= 0:
             raise ValueError(f"{name}: got {value:g}, expected more than 0")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    read = [*own.read(model, batches, tokenizer, given)]
+    read = [*user_model.read(model, batches, tokenizer, given)]
     if not read:
         raise ValueError("batches: got none")
-    with own.measuring(model), ExitStack() as stack, torch.enable_grad():
-        scored = Scored(*own.heads_and_loss(model, read[0], loss, inputs), True, stack)
+    with user_model.measuring(model), ExitStack() as stack, torch.enable_grad():
+        scored = Scored(*user_model.heads_and_loss(model, read[0], loss, inputs), True, stack)
         if scored.gates.folded:
             main = model.main_input_name
-            read = [part for batch in read for part in own.one_by_one(batch, main)]
-        fits = own.shown(range(3 * steps), "steps", 3 * steps)
+            read = [part for batch in read for part in user_model.one_by_one(batch, main)]
+        fits = user_model.shown(range(3 * steps), "steps", 3 * steps)
         start = _fitted(scored, read, itertools.islice(fits, steps), rate, 0.0, None)
         closing = _fitted(scored, read, itertools.islice(fits, steps), rate, penalty, start)
         opening = _fitted(scored, read, itertools.islice(fits, steps), rate, -penalty, start)

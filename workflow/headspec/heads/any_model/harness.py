@@ -12,7 +12,7 @@ import pandas as pd
 
 from headspec import head_arrays
 from headspec.errors import MissingError
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.gates import HeadGates
@@ -91,7 +91,7 @@ def evaluate(
         raise ValueError("heads: got none, expected at least one head to close")
     found: dict[str, list[dict[tuple[str, str], Found]]] = {}
     sets = [*_sets(closed, gates.exists, draws, seed)]
-    for order, each in own.shown(sets, "sets of heads"):
+    for order, each in user_model.shown(sets, "sets of heads"):
         with gates.closed(each):
             results = harness.simple_evaluate(model=lm, tasks=[*tasks], log_samples=False, **settings)
         found.setdefault(order, []).append(_metrics(results))

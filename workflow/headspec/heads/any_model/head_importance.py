@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec.errors import NumericalError
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.losses import Loss
 from headspec.heads.any_model.scored import Scored
@@ -115,21 +115,23 @@ def head_importance(
     if normalize and per_example:
         raise ValueError("normalize: got 'layer' for single examples; expected per_example=False")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    clean = own.read(model, batches, tokenizer, given)
+    clean = user_model.read(model, batches, tokenizer, given)
     if rule.weights is not None:
         if per_example:
             raise ValueError(f"per_example: got True with score '{score}', which needs no examples")
         some = batches is not None or texts is not None or prompts is not None
         batch = next(clean, None) if some else None
-        gates = HeadGates(model, inputs) if batch is None else own.gated(model, batch, inputs)
+        gates = HeadGates(model, inputs) if batch is None else user_model.gated(model, batch, inputs)
         return _normalized(rule.weights(gates), normalize)
     if corrupted is None:
         pairs = _pairs(score, clean, model.main_input_name)
     elif batches is None:
         beside = "prompts" if texts is None else "texts"
-        pairs = own.with_corrupted(clean, own.read(model, None, tokenizer, given | {beside: corrupted}))
+        pairs = user_model.with_corrupted(
+            clean, user_model.read(model, None, tokenizer, given | {beside: corrupted})
+        )
     else:
-        pairs = own.with_corrupted(clean, own.read(model, corrupted, None, {}))
+        pairs = user_model.with_corrupted(clean, user_model.read(model, corrupted, None, {}))
     values, exists = scored_values(model, rule, pairs, loss, inputs)
     wrong = ~np.isfinite(values).all(axis=(1, 2))
     if wrong.any():
@@ -148,7 +150,7 @@ def _normalized(scores: NDArray[np.floating], normalize: str | None) -> NDArray[
     return normalized
 
 
-def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pair]:
+def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[user_model.Pair]:
     """Return batches, with replacements if a score compares examples; ValueError for a single example."""
     rule = SCORES[score]
     if not (rule.averaged or rule.donors):
@@ -156,25 +158,27 @@ def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pai
     every = [*batches]
     if sum(count(batch, main) for batch in every) == 1:
         raise ValueError(f"batches: got one example; score '{score}' compares examples")
-    return own.with_others(every, main)
+    return user_model.with_others(every, main)
 
 
 def scored_values(
     model: PreTrainedModel,
     rule: Score,
-    pairs: Iterable[own.Pair],
+    pairs: Iterable[user_model.Pair],
     loss: Loss | None,
     inputs: Mapping[str, Any] | None,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Return values of examples, (n, layers, heads), and which heads exist; ValueError without examples."""
     parts: list[torch.Tensor] = []
     scored: Scored | None = None
-    with own.measuring(model), ExitStack() as stack, torch.enable_grad():
+    with user_model.measuring(model), ExitStack() as stack, torch.enable_grad():
         if rule.averaged:
             pairs = [*pairs]
-        for batch, donors, shift in own.shown(pairs, "batches"):
+        for batch, donors, shift in user_model.shown(pairs, "batches"):
             if scored is None:
-                scored = Scored(*own.heads_and_loss(model, batch, loss, inputs), rule.derivative, stack)
+                scored = Scored(
+                    *user_model.heads_and_loss(model, batch, loss, inputs), rule.derivative, stack
+                )
                 folded = bool(scored.gates.folded)
                 if folded and not rule.by_example:
                     able = ", ".join(name for name, other in SCORES.items() if other.by_example)
@@ -184,7 +188,7 @@ def scored_values(
                     )
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
-            for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:
+            for part in user_model.one_by_one(batch, model.main_input_name) if folded else [batch]:
                 assert rule.values is not None
                 parts += scored.values(rule.values, part, donors, shift)
     if scored is None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.scored import Scored, of_others
 from headspec.heads.importance import (
     gate_derivatives,
@@ -63,7 +63,7 @@ def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = Non
     """Return the rise of the loss without each head, (n, layers, heads); `instead` as in `each_replaced`."""
     whole, exists = scored.passes.record(scored.losses), scored.gates.exists
     replaced = each_replaced(scored.passes, scored.losses, exists, instead)
-    rises = [loss - whole for loss in own.shown(replaced, "heads", int(exists.sum()))]
+    rises = [loss - whole for loss in user_model.shown(replaced, "heads", int(exists.sum()))]
     values = whole.new_zeros(scored.n, *exists.shape)
     values[:, torch.from_numpy(exists)] = torch.stack(rises, dim=1)
     return values
@@ -96,7 +96,7 @@ def _design(exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def knockouts(scored: Scored) -> torch.Tensor:
     """Return the rise of the loss without the heads of each pass of `_design`, (n, passes)."""
     whole, rises = scored.losses(), []
-    for heads in own.shown(_design(scored.gates.exists), "knockouts"):
+    for heads in user_model.shown(_design(scored.gates.exists), "knockouts"):
         with scored.gates.closed(heads):
             rises.append(scored.losses() - whole)
     return torch.stack(rises, dim=1)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from headspec.heads.ablations import each_replaced
-from headspec.heads.any_model import own, text_batches
+from headspec.heads.any_model import text_batches, user_model
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, arguments
 from headspec.heads.any_model.scored import Contexts, Scored
 from headspec.heads.behaviours.probe import Floats, Probe
@@ -72,7 +72,7 @@ def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
                     return vectors
 
                 replaced = each_replaced(scored.passes, scored.losses, gates.exists, instead)
-                shown = own.shown(replaced, f"heads, {task}", int(gates.exists.sum()))
+                shown = user_model.shown(replaced, f"heads, {task}", int(gates.exists.sum()))
                 rises.append(torch.stack([p - before for p in shown], dim=1))
     found = []
     for rises in values:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import arguments, count
 from headspec.heads.any_model.halving import Halving, some
 from headspec.models.attention.gating import Receiver
@@ -56,8 +56,8 @@ def attention_maps(
     """
     check_model(model)
     given = arguments(dict(batch), device_of(model))
-    with own.measuring(model), torch.no_grad():
-        gates = own.gated(model, given)
+    with user_model.measuring(model), torch.no_grad():
+        gates = user_model.gated(model, given)
         chosen = gates.exists if heads is None else head_arrays.mask(heads, gates.exists)
 
         def of(part: slice) -> dict[tuple[int, int], NDArray[np.float32]]:

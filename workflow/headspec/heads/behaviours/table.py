@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from headspec.errors import ModelError, listing, nearest
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.behaviours.function_vectors import function_vectors
 from headspec.heads.behaviours.name_movers import name_movers
 from headspec.heads.behaviours.probe import Floats, Probe, Prompts, Tasks
@@ -119,7 +119,7 @@ def head_behaviours(
         raise ValueError(f"sequences: got {sequences}, expected at least {FEWEST}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
-    with own.measuring(model), torch.no_grad():
+    with user_model.measuring(model), torch.no_grad():
         probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, tasks or {}, prompts)
         measured = {name: BEHAVIOURS[name](probe) for name in behaviours}
     exists = probe.gates.exists

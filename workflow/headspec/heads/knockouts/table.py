@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from scipy.special import ndtri
 
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.generated import Generated, Writing
 from headspec.heads.any_model.losses import Evaluation, Loss
@@ -85,23 +85,23 @@ def joint_knockouts(
     if passes is not None and passes < FEWEST:
         raise ValueError(f"passes: got {passes}, expected at least {FEWEST}")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    read = [*own.read(model, batches, tokenizer, given)]
+    read = [*user_model.read(model, batches, tokenizer, given)]
     measure: Any = metric
     if isinstance(metric, Generated):
         numbers = np.arange(sum(count(batch, model.main_input_name) for batch in read))
         measure = Writing(metric, model, tokenizer, read, answers, numbers)
-    with own.measuring(model), torch.no_grad():
+    with user_model.measuring(model), torch.no_grad():
         if metric is None:
-            gates, measure = own.heads_and_loss(model, read[0], loss, inputs)
+            gates, measure = user_model.heads_and_loss(model, read[0], loss, inputs)
         else:
-            gates = own.gated(model, read[0], inputs)
+            gates = user_model.gated(model, read[0], inputs)
         exists = gates.exists
         n = passes or max(FEWEST, int(exists.sum()))
         closed = joint.drawn(exists, n, np.random.default_rng(derive(seed, "knockouts")), share)
         sets = [exists & False, *closed]
         evaluation = Evaluation(model, read, len(sets), measure)
         blocks = ((batch, lambda _, heads=heads: gates.closed(heads)) for batch in read for heads in sets)
-        for batch, block in own.shown(blocks, "knockouts", len(read) * len(sets)):
+        for batch, block in user_model.shown(blocks, "knockouts", len(read) * len(sets)):
             evaluation.add(batch, block)
     if isinstance(measure, Writing):
         measure.warn()

@@ -20,7 +20,7 @@ from headspec.heads.ablations import (
     Instead,
     closed_by,
 )
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.halving import Halving, joined, some
 from headspec.heads.any_model.scored import Contexts, attending, of_others
@@ -104,7 +104,7 @@ def _resampled(
     gates: HeadGates, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
 ) -> Iterator[Instead]:
     """Yield context vectors of other examples for each evaluated batch, by row."""
-    pairs: Iterator[own.Pair] = own.with_others(evaluated, gates.model.main_input_name)
+    pairs: Iterator[user_model.Pair] = user_model.with_others(evaluated, gates.model.main_input_name)
     if ranking is not None:
         pairs = ((batch, other, 0) for batch, other in zip(evaluated, itertools.cycle(ranking), strict=False))
     for batch, donors, shift in pairs:

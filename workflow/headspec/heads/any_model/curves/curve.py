@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headspec import head_arrays
 from headspec.config.values import MEAN, RESAMPLE, ZERO
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curves import closing
 from headspec.heads.any_model.curves.faithfulness import faithfulness
@@ -135,7 +135,7 @@ def head_curve(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    evaluated = [*own.read(model, batches, tokenizer, given)]
+    evaluated = [*user_model.read(model, batches, tokenizer, given)]
     main, ranking = model.main_input_name, None
     numbers = np.arange(sum(count(batch, main) for batch in evaluated))
     if scores is None and rule.weights is None:
@@ -149,8 +149,10 @@ def head_curve(
     )  # fmt: skip
     if scores is None:
         scores = head_importance(model, ranking or evaluated, loss, score=score, inputs=inputs)
-    with own.measuring(model), torch.no_grad():
-        gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
+    with user_model.measuring(model), torch.no_grad():
+        gates, loss = user_model.heads_and_loss(
+            model, evaluated[0], loss or (_unused if metric else None), inputs
+        )
         by_head = head_arrays.scores(scores, least=1)
         if by_head.shape != gates.exists.shape:
             raise ValueError(f"scores: got {by_head.shape}, expected {gates.exists.shape}")
@@ -158,7 +160,7 @@ def head_curve(
         evaluation = Evaluation(model, evaluated, len(sets), measure or loss)
         by_batch = zip(evaluated, closing.closers(gates, ablation, ranking, evaluated), strict=True)
         passes = ((batch, partial(close, each.heads)) for batch, close in by_batch for each in sets)
-        for batch, closed in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
+        for batch, closed in user_model.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, closed)
     if isinstance(measure, Writing):
         measure.warn()

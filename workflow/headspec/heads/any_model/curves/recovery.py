@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headspec import head_arrays
 from headspec.config.values import ZERO
 from headspec.heads.ablations import Instead, closed_by
-from headspec.heads.any_model import own
+from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curves import closing
 from headspec.heads.any_model.curves.curve import (
@@ -137,7 +137,7 @@ def recovery(
     greedy = scores is None and score == GREEDY
     split = greedy or (scores is None and chosen(score, also=(GREEDY,)).weights is None)
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    evaluated = [*own.read(model, batches, tokenizer, given)]
+    evaluated = [*user_model.read(model, batches, tokenizer, given)]
     main, ranking = model.main_input_name, None
     if split:
         ranking, evaluated = halves(evaluated, main, np.random.default_rng(derive(seed, "halves")))
@@ -145,9 +145,9 @@ def recovery(
         raise ValueError(f"batches: got {n} examples, expected at least {FEWEST}")
     if scores is None and not greedy:
         scores = head_importance(model, ranking or evaluated, loss, score=score, inputs=inputs)
-    with own.measuring(model), torch.no_grad():
+    with user_model.measuring(model), torch.no_grad():
         loss = loss or (_unused if metric and not greedy else None)
-        gates, loss = own.heads_and_loss(model, evaluated[0], loss, inputs)
+        gates, loss = user_model.heads_and_loss(model, evaluated[0], loss, inputs)
         closed = head_arrays.mask(heads, gates.exists, "heads")
         if (total := int(closed.sum())) < 2 or closed.ndim > 2:
             raise ValueError(f"heads: got {total}, expected a list of at least 2")
@@ -161,7 +161,7 @@ def recovery(
         evaluation = Evaluation(model, evaluated, len(sets), metric or loss)
         by_batch = zip(evaluated, _restorers(gates, ablation, ranking, evaluated, closed), strict=True)
         passes = ((batch, partial(restore, each.heads)) for batch, restore in by_batch for each in sets)
-        for batch, block in own.shown(passes, "sets of heads", len(evaluated) * len(sets)):
+        for batch, block in user_model.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, block)
     against = {RANDOM: "difference", LAYERS: "difference_layers"}
     found = table(sets, evaluation.values, confidence, evaluation.bounds, -1, 0, against)
@@ -279,7 +279,9 @@ def _greedy(
         evaluation = Evaluation(gates.model, batches, len(sets), loss)
         by_batch = zip(batches, _restorers(gates, ablation, None, batches, closed), strict=True)
         passes = ((batch, partial(restore, each)) for batch, restore in by_batch for each in sets)
-        for batch, block in own.shown(passes, f"restoring one of {left} heads", len(batches) * len(sets)):
+        for batch, block in user_model.shown(
+            passes, f"restoring one of {left} heads", len(batches) * len(sets)
+        ):
             evaluation.add(batch, block)
         best = candidates[int(evaluation.values.mean(axis=1).argmin())]
         restored[best], scores[best] = True, left

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.values import as_text
-from headspec.data import characters, joints, odd
+from headspec.data import anomalies, characters, joined_labels
 from headspec.data.sources import text_files
 from headspec.data.sources.columns import LISTS, NESTED, list_items, matching, nested, parse_lists
 from headspec.data.sources.formats import conll
@@ -223,8 +223,8 @@ def _type(texts: pd.Series, column: pd.Series, chosen: bool) -> str | None:
         if (numbers % 1 != 0).any():
             return "regression"
         counted = len(values) == len(column) and not chosen  # such as numbers of rows
-        return None if counted else "regression" if len(values) > odd.NUMBERS else "classification"
-    if joints.composed(values):
+        return None if counted else "regression" if len(values) > anomalies.NUMBERS else "classification"
+    if joined_labels.composed(values):
         return "labels"
     return "classification" if chosen or len(values) <= len(column) / 2 else None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.values import as_text
-from headspec.data import joints
+from headspec.data import joined_labels
 from headspec.data.sources import columns
 from headspec.data.sources.columns import LISTS, NESTED
 from headspec.errors import DataError, shown
@@ -111,7 +111,7 @@ def _joined(cells: pd.Series, task: Task, key: str, where: str) -> dict[str, lis
     try:
         whole = {as_text(name) for names in (*lists, task.labels or ()) for name in names}
         return split_names({name for cell in texts.unique() for name in _items(cell)}, whole)
-    except joints.Unclear as error:
+    except joined_labels.Unclear as error:
         name, joint = error.name, error.joint
     row: Any = texts.map(lambda cell: name in _items(cell)).idxmax()
     raise DataError(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headspec.data import joints
+from headspec.data import joined_labels
 
 
 def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
@@ -22,37 +22,37 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
 
     Raises
     ------
-    joints.Unclear
-        A name has one of `joints.MARKS`, or what joins other labels, or spaces between words that other names
-        have, too; but some parts are not labels elsewhere.
+    joined_labels.Unclear
+        A name has one of `joined_labels.MARKS`, or what joins other labels, or spaces between words that
+        other names have, too; but some parts are not labels elsewhere.
     """
     whole = {*whole}
     names = {*names} - whole
-    parts = {name: joints.marked(name) for name in names if joints.MARKS.search(name)}
+    parts = {name: joined_labels.marked(name) for name in names if joined_labels.MARKS.search(name)}
     single = whole | (names - {*parts}) | {pieces[0] for pieces in parts.values() if len(pieces) == 1}
     for name in sorted(parts):
         if not {*parts[name]} <= single:
-            raise joints.Unclear(name, joints.whole_joint(names, name))
+            raise joined_labels.Unclear(name, joined_labels.whole_joint(names, name))
     return parts | _at_other_joints(single - whole, whole)
 
 
 def _at_other_joints(names: set[str], whole: set[str]) -> dict[str, list[str]]:
     """Return the labels in names between anything else."""
-    found = {name: one for name, one in joints.composed(names | whole).items() if name in names}
-    for name in joints.rarely_worded(found):
-        raise joints.Unclear(name, found[name].joint)
+    found = {name: one for name, one in joined_labels.composed(names | whole).items() if name in names}
+    for name in joined_labels.rarely_worded(found):
+        raise joined_labels.Unclear(name, found[name].joint)
     usual = dict.fromkeys(one.joint for one in found.values())
     alone = (names | whole) - {*found}
     for name in sorted(names - {*found}):
         for joint in usual:
-            if len(pieces := joints.pieces(name, joint)) > 1 and not alone.isdisjoint(pieces):
-                raise joints.Unclear(name, joint)
+            if len(pieces := joined_labels.pieces(name, joint)) > 1 and not alone.isdisjoint(pieces):
+                raise joined_labels.Unclear(name, joint)
     spaced = {name: pieces for name in sorted(names - {*found}) if len(pieces := name.split()) > 1}
     n = Counter(word for name in names for word in {*name.split()})
     for name, pieces in spaced.items():
         if all(word in alone - {*spaced} or n[word] > 1 for word in pieces):
-            several = joints.recurring(names)
-            raise joints.Unclear(name, several.joint if several and several.joint in name else " ")
+            several = joined_labels.recurring(names)
+            raise joined_labels.Unclear(name, several.joint if several and several.joint in name else " ")
     return {name: one.parts for name, one in found.items()}
 
 

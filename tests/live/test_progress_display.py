@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from headspec.live.jobs import Jobs, LiveJob
-from headspec.live.picture import closing, picture, status
+from headspec.live.progress_display import closing, picture, status
 
 NAME = "Training minilm on sentiment+topic, tuned, seed {}"
 LOG = "results/demo/logs/runs/minilm/sentiment+topic/tuned/seed{}/train.log"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import regex
 
-from headspec.data import joints, lookalikes
+from headspec.data import joined_labels, lookalikes
 from headspec.data.lookalikes import UNSEEN
 from headspec.data.quality import rows_of
 from headspec.data.sources.columns import literal
@@ -106,7 +106,7 @@ def _visibly(names: Sequence[str]) -> Callable[[str], str]:
 
 def joined(reading: Reading) -> Iterator[str]:
     """Classes that combine several other classes."""
-    if reading.task.type != "labels" and (several := sorted(joints.composed(reading.stored))):
+    if reading.task.type != "labels" and (several := sorted(joined_labels.composed(reading.stored))):
         yield (
             f".label: {len(several)} of {len(reading.names)} classes combine other classes, such as "
             f"{several[0]!r}; for several labels of a text, set {reading.key}.type to labels"
@@ -116,7 +116,7 @@ def joined(reading: Reading) -> Iterator[str]:
 def recurring(reading: Reading) -> Iterator[str]:
     """Labels that may join several, none of which occurs alone."""
     splits_cells = reading.task.type == "labels" and not getattr(reading.task, "separator", None)
-    if splits_cells and (found := joints.recurring(reading.stored)):
+    if splits_cells and (found := joined_labels.recurring(reading.stored)):
         yield (
             f".label: {len(found.parts)} of {len(reading.names)} labels are parts of other labels joined by "
             f"'{found.joint}', such as {found.parts[0]!r}; to split them, set {reading.key}.separator "
