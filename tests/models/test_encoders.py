@@ -52,7 +52,7 @@ def test_weights_are_those_that_were_saved_in_float32(folder, dtype):
 def test_random_weights_are_those_of_an_untrained_model(kind, folder, monkeypatch):
     """As spread as the config says, others for every seed, and no draw of another purpose changes."""
     pretrained = tiny.encoder(kind)
-    monkeypatch.setattr(encoders, "pretrained", lambda path, dtype: copy.deepcopy(pretrained))
+    monkeypatch.setattr(encoders, "pretrained", lambda path, **_: copy.deepcopy(pretrained))
     model = Model(source=str(folder), weights="random")
     torch.manual_seed(1)
     states = [load(model, "models.own", seed).state_dict() for seed in (0, 0, 1)]

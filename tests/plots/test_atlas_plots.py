@@ -166,8 +166,8 @@ def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
 def test_all_rankings_are_told_apart_without_colour():
     n = len(head_measures.MEASURES)
     looks = [ranking_look(place) for place in range(n)]
-    hollow = [look["markerfacecolor"] == "white" for look in looks]
-    assert len({(look["marker"], white) for look, white in zip(looks, hollow, strict=True)}) == n
+    fills = [(look["markerfacecolor"] == "white", look["fillstyle"]) for look in looks]
+    assert len({(look["marker"], fill) for look, fill in zip(looks, fills, strict=True)}) == n
     assert all(a["linestyle"] != b["linestyle"] for a, b in itertools.pairwise(looks))
 
 

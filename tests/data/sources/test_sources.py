@@ -81,7 +81,9 @@ def test_classes_are_files_with_a_text_in_each_line_or_folders_with_a_text_in_ea
     files, beside = CLASSES[case]
     written("x", files)
     assert rows("x")["train"] == [("bad", "neg"), ("poor", "neg"), ("good", "pos"), ("fine", "pos")]
-    assert readers.notes(Task(source="x"), "tasks.t") == [f"tasks.t: left out, beside its classes: {beside}"]
+    assert readers.notes(Task(source="x"), "tasks.t") == [
+        f"tasks.t: left out, not one of its classes: {beside}"
+    ]
     if case == "folder":  # a byte of another encoding in one of many files is no reason to refuse all
         written("x", {"pos/3": b"caf\xe9 "})
         assert rows("x")["train"][-1] == ("caf\ufffd", "pos")
@@ -100,8 +102,8 @@ def test_folders_of_classes_may_be_in_folders_of_splits(here):
         "validation": [("poor", "neg"), ("fine", "pos")],
     }
     assert readers.notes(Task(source="x", validation_split="test"), "tasks.t") == [
-        "tasks.t: left out, beside its classes: urls.txt",
-        "tasks.t: left out, beside its texts: pos/README",
+        "tasks.t: left out, not one of its classes: urls.txt",
+        "tasks.t: left out, not one of its texts: pos/README",
     ]
 
 

@@ -137,11 +137,11 @@ class TaskHead(nn.Module):
 
     def answer(self, model: MultiTask, batch: Batch) -> Predicted:
         """Return the predictions of a batch."""
-        return self.predict(model, self.pool(model, batch), batch.labels)
+        return self.predict(model, model.pool(batch), batch.labels)
 
     def costs(self, model: MultiTask, batch: Batch) -> torch.Tensor:
         """Return what heads are scored by where no derivative is needed, (batch,): by default losses."""
-        return self.losses(model, self.pool(model, batch), batch.labels)
+        return self.losses(model, model.pool(batch), batch.labels)
 
     def settle(self, task: str) -> None:
         """Raise what went wrong in predictions so far, if it could wait; callers call it after the last."""

@@ -119,12 +119,13 @@ def draw_pruning_curves(
 
 
 def ranking_look(place: int) -> dict[str, Any]:
-    """Colour, marker and line style of a ranking in every figure; markers become hollow when used up."""
-    colour = COLOURS[place % len(COLOURS)]
+    """Colour, marker and line style of a ranking in every figure; markers return hollow, then half full."""
+    colour, turn = COLOURS[place % len(COLOURS)], place // len(MARKERS)
     return {
         "color": colour,
         "marker": MARKERS[place % len(MARKERS)],
-        "markerfacecolor": colour if place // len(MARKERS) % 2 == 0 else "white",
+        "markerfacecolor": "white" if turn == 1 else colour,
+        "fillstyle": "left" if turn == 2 else "full",
         "linestyle": LINES[place % len(LINES)],
     }
 
