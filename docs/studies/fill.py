@@ -24,6 +24,7 @@ from pages import (
     grouping,
     iat,
     parts,
+    smollm2,
     translation,
     translation_heads,
     words,
@@ -34,7 +35,8 @@ from headspec import tables
 from headspec.pipeline import outputs
 
 PAGES = (
-    atlas, decoders, findings, five_tasks, gates, grouping, iat, parts, translation, translation_heads, words,
+    atlas, decoders, findings, five_tasks, gates, grouping, iat, parts, smollm2, translation,
+    translation_heads, words,
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {name: fill for page in PAGES for name, fill in page.BLOCKS.items()}
 FIGURES: dict[str, Callable[[], Figure]] = {

