@@ -129,7 +129,7 @@ def test_the_study_on_the_page_is_planned(tmp_path):
     ("change", "message"),
     [
         ({"pruning.ablation": "resample"},
-         "pruning.ablation: got 'resample', which does not support a task of generation, such as tasks.writing"),
+         "pruning.ablation: got 'resample', which does not support a task of generation"),
         ({"tasks.writing.score": "word"}, "tasks.writing.score: got 'word', expected one of words. Did you"),
         ({"tasks.writing.score": ...}, "tasks.writing.score: got none, expected the name of a score with"),
         ({"tasks.writing.pattern": "(a"}, r"tasks.writing.pattern: got '\(a', expected a regular expression"),
