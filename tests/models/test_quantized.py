@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import (
     AutoModelForCausalLM,
+    AutoTokenizer,
     BitsAndBytesConfig,
     LlamaConfig,
     LlamaForCausalLM,
@@ -19,7 +20,10 @@ from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
 from headspec.models.attention.interface import evaluating
 from headspec.models.attention.projections import is_linear, is_packed
+from support import language
 from support.model_types import any_model, every_type
+from support.models import WORDS
+from support.paths import ROOT
 
 SCORED = [name for name in SCORES if SCORES[name].values and SCORES[name].donors != "corrupted"]
 
@@ -224,3 +228,22 @@ def test_quantised_models_are_saved_and_lose_heads(loaded, tmp_path):
             else headspec.load
         )
         torch.testing.assert_close(left(tmp_path / "small")(**batch).logits, small(**batch).logits)
+
+
+def test_the_page_s_example_in_four_bits_runs(tmp_path, monkeypatch):
+    """On a tiny model, whose vocabulary takes shorter sequences."""
+    pytest.importorskip("bitsandbytes")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+    code = next(block for block in text.split("```py\n")[1:] if "load_in_4bit" in block).split("```")[0]
+    folder = language.make("llama", tmp_path / "m")
+    short = code.replace("behaviours(model, tokenizer)", "behaviours(model, tokenizer, tokens=24)")
+    names = {
+        "headspec": headspec, "AutoModelForCausalLM": AutoModelForCausalLM, "AutoTokenizer": AutoTokenizer,
+        "BitsAndBytesConfig": BitsAndBytesConfig, "prompts": [f"a {word}" for word in WORDS[-12:]],
+        "answers": [f" {word}" for word in WORDS[-12:]],
+    }  # fmt: skip
+    exec(short.replace("meta-llama/Llama-3.1-8B", str(folder)), names)
+    page = (tmp_path / "heads.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 2 and page.count("<tr") == 1 + len(names["does"])
+    assert any(map(is_packed, names["model"].modules()))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headspec.plots.curves import plot_curve
     from headspec.plots.dissociation import plot_dissociation
     from headspec.plots.drawing.heat_maps import heat_map
+    from headspec.plots.drawing.page import write_page
     from headspec.statistics.dissociation.decompose import decompose, shared_fragility
     from headspec.statistics.dissociation.notebook import dissociate
     from headspec.training.causal_gating import causal_head_gating
@@ -53,6 +54,7 @@ PUBLIC = {
     "save": "models.export.keeping",
     "shared_fragility": "statistics.dissociation.decompose",
     "top_heads": "heads.ranking",
+    "write_page": "plots.drawing.page",
 }
 #: modules that are available as attributes
 MODULES = ("compat",)
@@ -79,6 +81,7 @@ __all__ = [
     "save",
     "shared_fragility",
     "top_heads",
+    "write_page",
 ]
 
 
