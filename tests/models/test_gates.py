@@ -82,6 +82,14 @@ def test_rows_are_the_layers_of_one_kind_of_attention_after_the_other(translator
     assert ["encoder_attn" in name or "EncDec" in name for name in names] == [False] * 5 + [True] * 2
 
 
+def test_cross_attention_is_told_by_its_states_where_lengths_are_equal(translator):
+    model, heads = translator
+    ids = torch.arange(5, 15).view(2, 5)
+    again = HeadGates(model, {"input_ids": ids, "decoder_input_ids": ids})
+    assert again.first_rows == heads.first_rows
+    assert [site.name for site in again.sites] == [site.name for site in heads.sites]
+
+
 @torch.no_grad()
 def test_gates_hold_while_a_decoder_is_called_token_by_token(translator):
     """With a cache, after one call of the encoder, as a text is decoded."""
