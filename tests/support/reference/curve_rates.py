@@ -7,8 +7,9 @@ are larger on average, models without heads those of chance.
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, roots_hermitenorm
@@ -71,27 +72,29 @@ def missed(measure: str, n: int, draws: int, margin: float, of_sets: float, runs
     return misses / runs
 
 
-def lines() -> Iterator[str]:
-    """Yield the lines of the table: mean and largest rate over all situations, in per cent."""
-    columns = [f"{column}, {measure}" for measure in MEASURES for column in COLUMNS]
-    yield f"| examples | draws | {' | '.join(columns)} |"
-    yield "|---" * (2 + len(columns)) + "|"
+def lines(
+    columns: Sequence[str], missed: Callable[..., Sequence[float]], situations: Iterable[Sequence[Any]]
+) -> Iterator[str]:
+    """Yield the lines of a table: mean and largest rate over all situations, in per cent."""
+    heads, each = [f"{column}, {measure}" for measure in MEASURES for column in columns], [*situations]
+    yield f"| examples | draws | {' | '.join(heads)} |"
+    yield "|---" * (2 + len(heads)) + "|"
     for n, draws in itertools.product(EXAMPLES, DRAWS):
         cells = []
         for measure in MEASURES:
-            each = [missed(measure, n, draws, *each) for each in itertools.product(MARGINS, OF_SETS)]
-            means, largest = 100 * np.mean(each, axis=0), 100 * np.max(each, axis=0)
+            rates = np.vstack([missed(measure, n, draws, *situation) for situation in each])
+            means, largest = 100 * rates.mean(axis=0), 100 * rates.max(axis=0)
             cells += [f"{mean:.0f} ({most:.0f})" for mean, most in zip(means, largest, strict=True)]
         yield f"| {n} | {draws} | {' | '.join(cells)} |"
 
 
-def main(page: Path | None = None) -> None:
-    """Print the table, and write it between the markers of `page`."""
-    table = "\n".join(lines())
+def write(found: Iterable[str], begin: str, end: str, pages: Sequence[str]) -> None:
+    """Print a table, and write it between markers of pages."""
+    table = "\n".join(found)
     print(table)
-    if page:
-        page.write_text(between(page.read_text(encoding="utf-8"), BEGIN, END, f"\n{table}\n"), "utf-8")
+    for page in map(Path, pages):
+        page.write_text(between(page.read_text(encoding="utf-8"), begin, end, f"\n{table}\n"), "utf-8")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    write(lines(COLUMNS, missed, itertools.product(MARGINS, OF_SETS)), BEGIN, END, sys.argv[1:])

@@ -7,22 +7,19 @@ that the first ones are no better than random ones.
 
 import itertools
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from headspec.config.reference import between
 from headspec.heads.any_model.curves import recovery
 from headspec.heads.any_model.curves.curve import RANDOM, TOP, table
-from support.reference.curve_rates import MEASURES, measured, truth
+from support.reference.curve_rates import lines, measured, truth, write
 
 BEGIN, END = (
     "<!-- recovered: written by python -m support.reference.recovery_rates -->",
     "<!-- end of recovered -->",
 )
-#: numbers of examples, of random sets, and of heads in the list, what these add, and mean margins of all
-EXAMPLES, DRAWS, LISTED, ADD, MARGINS = (20, 60, 200), (5, 20), (4, 8, 24), ("alike", "one"), (1.0, 2.0)
+#: numbers of heads in the list, what these add, and mean margins of all
+LISTED, ADD, MARGINS = (4, 8, 24), ("alike", "one"), (1.0, 2.0)
 #: what all heads add, and the standard deviation over examples of what a head adds, as a share of it
 ADDED, OF_BOTH = 2.0, 0.5
 RUNS = 200
@@ -80,28 +77,5 @@ def missed(
     return np.mean(misses, axis=0)
 
 
-def lines() -> Iterator[str]:
-    """Yield the lines of the table: mean and largest rate over all situations, in per cent."""
-    columns = [f"{column}, {measure}" for measure in MEASURES for column in COLUMNS]
-    yield f"| examples | draws | {' | '.join(columns)} |"
-    yield "|---" * (2 + len(columns)) + "|"
-    situations = [*itertools.product(LISTED, ADD, MARGINS)]
-    for n, draws in itertools.product(EXAMPLES, DRAWS):
-        cells = []
-        for measure in MEASURES:
-            each = np.vstack([missed(measure, n, draws, *situation) for situation in situations])
-            means, largest = 100 * np.mean(each, axis=0), 100 * np.max(each, axis=0)
-            cells += [f"{mean:.0f} ({most:.0f})" for mean, most in zip(means, largest, strict=True)]
-        yield f"| {n} | {draws} | {' | '.join(cells)} |"
-
-
-def main(page: Path | None = None) -> None:
-    """Print the table, and write it between the markers of `page`."""
-    found = "\n".join(lines())
-    print(found)
-    if page:
-        page.write_text(between(page.read_text(encoding="utf-8"), BEGIN, END, f"\n{found}\n"), "utf-8")
-
-
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    write(lines(COLUMNS, missed, itertools.product(LISTED, ADD, MARGINS)), BEGIN, END, sys.argv[1:])
