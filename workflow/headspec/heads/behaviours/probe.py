@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 #: name: pairs of a text and what it stands for
 Tasks = Mapping[str, Sequence[tuple[str, str]]]
-
-
 #: a prompt, its answer and another text in it
 Prompts = Sequence[tuple[str, str, str]]
+#: name: texts in order
+Orders = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A model and settings of `head_behaviours`; `kept` is what behaviours share."""
+    """A model and settings of `head_behaviours`; `kept` is what behaviours share.
+
+    `texts` hide numbers, by default the same few sentences.
+    """
 
     gates: HeadGates
     tokenizer: PreTrainedTokenizerBase | None
@@ -35,4 +38,6 @@ class Probe:
     seed: int
     tasks: Tasks
     prompts: Prompts = ()
+    orders: Orders = field(default_factory=dict)
+    texts: Sequence[str] = ()
     kept: dict[str, Any] = field(default_factory=dict)

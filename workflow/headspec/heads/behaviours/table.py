@@ -16,9 +16,10 @@ from headspec.errors import ModelError, listing, nearest
 from headspec.heads.any_model import user_model
 from headspec.heads.behaviours.function_vectors import function_vectors
 from headspec.heads.behaviours.name_movers import name_movers
-from headspec.heads.behaviours.probe import Floats, Probe, Prompts, Tasks
+from headspec.heads.behaviours.probe import Floats, Orders, Probe, Prompts, Tasks
 from headspec.heads.behaviours.random_tokens import RANDOM_TOKENS, attended
 from headspec.heads.behaviours.retrieval import retrieval
+from headspec.heads.behaviours.successors import successors
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.gates import HeadGates
 
@@ -33,6 +34,7 @@ BEHAVIOURS: dict[str, Callable[[Probe], tuple[Floats, Floats]]] = {
     "retrieval": retrieval,
     "function_vector": function_vectors,
     "name_mover": name_movers,
+    "successor": successors,
 }
 
 
@@ -47,6 +49,7 @@ def head_behaviours(
     tokens: int = 48,
     tasks: Tasks | None = None,
     prompts: Prompts = (),
+    orders: Orders | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -61,7 +64,7 @@ def head_behaviours(
     - ``first_token``: of the first token of the sequence (attention sink); control as of ``previous_token``
 
     The control of the second and third is the weight at the same places of sequences whose second half is of
-    other random tokens. Three more read texts:
+    other random tokens. Four more read texts:
 
     - ``retrieval``: share of the tokens of a number, hidden in other sentences, that the model copies while
       the head attends to them more than to any other token (Wu et al. 2024); control: the same, of another
@@ -71,6 +74,10 @@ def head_behaviours(
       et al. 2024); control: with its mean over other prompts with shuffled ones
     - ``name_mover``: weight of the last token of your `prompts` on the answer, such as the name that is to
       follow (Wang et al. 2023); control: on the other text
+    - ``successor``: share of the tokens of `orders` for which the head's output, through W_O, the last norm
+      and the unembedding, has the largest logit of the sequence's tokens at the next one, if the head reads
+      W_E + MLP_0(W_E) of the token (the successor score of Gould et al. 2023); control: the same for the
+      token before it (of the first token, the last)
 
     Parameters
     ----------
@@ -78,11 +85,15 @@ def head_behaviours(
     tokenizer : says which token begins a text, and which are special and not drawn; by default the config
     behaviours : names of those above
     start : id of the token that begins a text, for a tokenizer without one
-    sequences : their number, at least two; for ``function_vector``, prompts of each task
+    sequences : their number, at least two; for ``function_vector``, prompts of each task; ``successor`` has
+        as many as tokens
     tokens : in each half, at least eight; for ``retrieval``, a quarter of those that hide numbers
     tasks : for ``function_vector``, at least six pairs of each: ``{"opposites": [("hot", "cold"), ...]}``
     prompts : for ``name_mover``, at least two, with an answer and another text that are both in the prompt:
         ``[("Ann and Bob ran. Bob gave a cup to", "Ann", "Bob"), ...]``
+    orders : for ``successor``, at least three texts of one token each in order, the first of a cycle again
+        at its end: ``{"days": ["Monday", "Tuesday", ..., "Sunday", "Monday"]}``; by default those of Gould et
+        al., of which the tokenizer has tokens: numbers, number words, ordinals, days, months and letters
     confidence : of the intervals
     seed : of the tokens
 
@@ -120,7 +131,8 @@ def head_behaviours(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     with user_model.measuring(model), torch.no_grad():
-        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, tasks or {}, prompts)
+        given = tasks or {}, prompts, orders or {}
+        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, *given)
         measured = {name: BEHAVIOURS[name](probe) for name in behaviours}
     exists = probe.gates.exists
     frames = [_table(name, *measured[name], exists, confidence) for name in behaviours]
