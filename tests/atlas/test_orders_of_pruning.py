@@ -1,20 +1,15 @@
-"""Rankings by what is no task's own: exclusive heads, magnitudes, and what heads do."""
+"""Rankings by what is no task's own: exclusive heads and magnitudes."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import headspec
-from headspec.atlas import behaviours
 from headspec.atlas.cumulative import by_measures
 from headspec.atlas.exclusive import exclusive
 from headspec.atlas.magnitude import magnitude
 from headspec.atlas.sample import measure_folds
-from headspec.config.measures.heads import BEHAVIOURS
-from headspec.errors import ModelError
 from headspec.heads.ranking import exclusive_heads, top_heads
 from headspec.models.attention.magnitudes import magnitudes
-from headspec.models.pretrained.config_json import positions
 from support.tiny import CPU, by_family, examples, multitask
 
 SHAPE = (3, 4)
@@ -73,20 +68,3 @@ def test_magnitudes_need_no_example(kind):
     np.testing.assert_allclose(shared.maps[1], magnitudes(model.gates))
     (own,) = by_measures(frames[0], ["magnitude"], ["a"])
     assert own.pruned_for == "a"
-
-
-@pytest.mark.parametrize("name", BEHAVIOURS)
-def test_behaviours_are_those_of_the_notebook_and_the_same_for_all_tasks(name):
-    model = multitask("llama", {"a": ["x", "y"], "b": ["x", "y"]})
-    table = headspec.head_behaviours(model.encoder, None, [name], start=1, sequences=20, tokens=31)
-    expected = np.full(model.gates.exists.shape, np.nan)
-    expected[table["layer"], table["head"]] = table["score"] - table["control"]
-    measure, rows = getattr(behaviours, name), {"a": 47, "b": 21}
-    assert positions(model.encoder.config.to_dict()) == 64
-    found = {task: measure(model, task, examples(n), np.arange(n), CPU) for task, n in rows.items()}
-    np.testing.assert_allclose(found["a"], np.broadcast_to(expected, (47, *expected.shape)), atol=1e-6)
-    frames = [measure_folds(task, name, values) for task, values in found.items()]
-    (shared,) = by_measures(pd.concat(frames), [name], ["a", "b"])
-    assert shared.pruned_for is None
-    with pytest.raises(ModelError, match=f"'{name}' is of decoders; the model is a bert"):
-        measure(multitask("bert", {"a": ["x", "y"]}), "a", examples(4), np.arange(4), CPU)

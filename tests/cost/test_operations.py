@@ -315,7 +315,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         assert (None in known) == (stage not in STAGES), stage
         counted = values[values.index.get_level_values("stage") == stage].sum()
         assert sum(filter(None, known)) == pytest.approx(counted), stage
-    others = {"predict", "measured", "probe", "probe_pretrained", "probe_random"}
+    others = {"predict", "measured", "behaviour", "probe", "probe_pretrained", "probe_random"}
     assert {stage for stage, _ in passed} == STAGES.keys() - others
     assert {"pruned_run_and_keep", "attended_after"} <= {job.rule for job in jobs}
 

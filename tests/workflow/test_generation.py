@@ -22,6 +22,7 @@ TARGETS = [
     "results/tiny/tables/dissociation.parquet", "results/tiny/tables/pruning_areas.parquet",
     "results/tiny/figures/curves.llama.writing+tone.prompted.png",
 ]  # fmt: skip
+DOES = "induction", "retrieval", "function_vector"
 JUDGE = """
 from headspec import plugins
 
@@ -35,7 +36,10 @@ def words(text, answer):
 def finished(shared) -> Folder:
     def fill(path: Path) -> None:
         folder = Folder.new(path)
-        known = language.answers(language.make("llama", path / "models" / "tiny-llama")).values()
+        made = language.make("llama", path / "models" / "tiny-llama")
+        settings = json.loads((made / "config.json").read_text()) | {"max_position_embeddings": 512}
+        (made / "config.json").write_text(json.dumps(settings))  # numbers are hidden in long texts
+        known = language.answers(made).values()
         rows = pd.read_parquet(path / "texts" / "tone" / "train.parquet").head(60)
         rows.assign(answer=rows["label"].map({"good": "house", "bad": "old house"})).to_parquet(
             path / "w.parquet"
@@ -58,7 +62,7 @@ def finished(shared) -> Folder:
             "importance": {"samples": 20},
             "pruning": {"fraction": 0.3, "fractions": [], "heads": [1], "draws": 2, "bottom": False},
             "atlas": {"methods": ["prompted"],
-                      "rankings": ["importance", "induction", "previous_token", "knockouts"],
+                      "rankings": ["importance", "knockouts", *DOES],
                       "fractions": [0.3], "draws": 2, "examples": 40},
             "dissociation": {"resamples": 100},
             "similarity": {"measures": []},
@@ -88,9 +92,11 @@ def test_what_a_model_writes_is_evaluated_under_every_mask(finished):
 
 def test_heads_are_ranked_by_what_they_do(finished):
     areas = tables.read(finished.results / "tables" / "pruning_areas.parquet")
-    assert {"importance", "induction", "previous_token", "knockouts"} <= {*areas["ranking"]}
-    heads = read(finished, "atlas/induction").pivot_table("value", ["fold", "layer", "head"], "task")
-    assert heads["writing"].equals(heads["tone"].rename("writing"))
+    assert {"importance", "knockouts", *DOES} <= {*areas["ranking"]}
+    for name in DOES:
+        heads = read(finished, f"atlas/{name}").pivot_table("value", ["fold", "layer", "head"], "task")
+        same = heads["writing"].equals(heads["tone"].rename("writing"))
+        assert heads.notna().all(axis=None) and same == (name != "function_vector")
 
 
 def test_a_score_that_fails_leaves_the_texts(finished, tmp_path):
@@ -122,7 +128,7 @@ def test_the_study_on_the_page_is_planned(tmp_path):
     written = changed(yaml.safe_load(config), small)
     folder.write(written | {"study": "written", "seeds": [0], "models": models})
     plan = folder.plan("results/written/tables/belief.parquet")
-    assert plan.rules["prompts"] == plan.rules["measured"] == 2 and "train" not in plan.rules
+    assert plan.rules["prompts"] == plan.rules["behaviour"] == 2 and "train" not in plan.rules
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,41 @@ rule measured:
         "../scripts/atlas/measured.py"
 
 
+# a ranking by what heads of a decoder do
+rule behaviour:
+    input:
+        model=rules.train.output.classifiers,
+        tokens=job(files.tokens, "validation"),
+        texts=job(files.behaviour_texts),
+        vocabulary=job(files.vocabulary),
+    output:
+        result(RUN, "atlas/{measure}.parquet"),
+    log:
+        log(RUN, "atlas/{measure}"),
+    wildcard_constraints:
+        measure=any_of(STUDY.atlas.behaviours),
+    priority: larger_mixtures_first
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        **requests("behaviour") | {"runtime": 8 * 60},
+    params:
+        study=STUDY.study,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "transformer"),
+        version=job(versions.tokenizer),
+        prompts=job(settings.behaviour_prompts),
+        sequences=head_measures.SEQUENCES,
+        examples=STUDY.atlas.examples,
+        precision=STUDY.precision,
+        code=code("atlas/behaviour.py"),
+    message:
+        "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/behaviour.py"
+
+
 # a ranking that is computed from another table of measures
 rule derived:
     input:

@@ -32,7 +32,7 @@ def whole(tmp_path_factory) -> Folder:
 
 #: rules of measures of heads that are yet to be added, of prompts, which take another kind of model, and of
 #: lists of heads; test_worked_examples.py and test_prompts.py run them
-ADDED = {"explorer", "measured", "derived", "prompts", "prompted", "listed", "head_lists"}
+ADDED = {"explorer", "measured", "behaviour", "derived", "prompts", "prompted", "listed", "head_lists"}
 
 
 def scripts() -> dict[str, Path]:

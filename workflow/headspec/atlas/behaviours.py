@@ -1,64 +1,106 @@
-"""Behaviours of decoders' heads on random tokens, as measures of the atlas."""
+"""Behaviours of decoders' heads, as measures of the atlas."""
 
 from __future__ import annotations
 
-import functools
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.errors import ModelError
+from headspec.heads.behaviours.function_vectors import PAIRS, SHOTS, written
 from headspec.heads.behaviours.probe import Probe
-from headspec.heads.behaviours.random_tokens import attended
+from headspec.heads.behaviours.table import BEHAVIOURS
 from headspec.models.architectures import continues
-from headspec.models.batching import Examples
-from headspec.models.devices import Device
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import positions
+from headspec.seeds import derive
+from headspec.tasks.kinds.texts.prompting import prompting
+from headspec.tasks.kinds.texts.wording import Wording
+from headspec.tasks.parts import Classes
 
-#: sequences, and tokens in each of their halves if the model takes as many
-SEQUENCES, TOKENS = 20, 48
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+#: tokens in each half of a sequence, if the model takes as many
+TOKENS = 48
 #: tokens that may begin a sequence
 STARTS = "bos_token_id", "eos_token_id"
-
-#: maps (layers, heads) of models by behaviour, which are the same for all tasks
-_found: WeakKeyDictionary[MultiTask, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
-
-
-def behaviour(
-    name: str, model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
-) -> np.ndarray:
-    """Return how far a head's score of a behaviour is above its control, (n, layers, heads).
-
-    It is a mean over random sequences (`headspec.heads.behaviours.table.head_behaviours`), the same for every
-    example and task. Raises ModelError if the model is no decoder, or takes too few tokens.
-    """
-    known = _found.setdefault(model, {})
-    if name not in known:
-        known[name] = _above(name, model)
-    return np.broadcast_to(known[name], (len(rows), *known[name].shape))
+#: most texts of a task that are read
+TEXTS = 1000
+Pairs = Sequence[tuple[str, str]]
 
 
 @torch.no_grad()
-def _above(name: str, model: MultiTask) -> NDArray[np.float64]:
+def behaviour(
+    name: str,
+    model: MultiTask,
+    tokenizer: PreTrainedTokenizerBase,
+    sequences: int,
+    texts: Sequence[str] = (),
+    tasks: Mapping[str, Pairs] | None = None,
+) -> NDArray[np.float64]:
+    """Return how far a head's score of a behaviour is above its control, (layers, heads).
+
+    It is a mean over sequences (`headspec.heads.behaviours.table.head_behaviours`). Numbers are hidden in
+    `texts`; `tasks` are pairs of texts and answers of each task. Raises ModelError if the model is no
+    decoder, lacks a head of language models that the behaviour needs, or takes too few tokens.
+    """
     config = model.encoder.config.get_text_config()
     if not continues(model.encoder.config.to_dict()):
         raise ModelError(f"'{name}' is of decoders; the model is a {model.encoder.config.model_type}")
+    gates = HeadGates(model.head.writing(model.encoder)) if model.head else model.gates
     most = positions(config.to_dict())
     tokens = min(TOKENS, (most - 1) // 2) if most else TOKENS
     starts = (getattr(config, each, None) for each in STARTS)
     start = next((int(np.ravel(each)[0]) for each in starts if each is not None), 0)
+    probe = Probe(
+        gates, tokenizer, None if tokenizer.bos_token_id is not None else start, sequences, tokens, 0,
+        tasks={task: _short(pairs, task, tokenizer, most) for task, pairs in (tasks or {}).items()},
+        texts=texts,
+    )  # fmt: skip
     try:
-        scores, controls = attended(name, Probe(model.gates, None, start, SEQUENCES, tokens, 0, {}))
+        scores, controls = BEHAVIOURS[name](probe)
     except ValueError as error:
-        raise ModelError(f"'{name}' reads random tokens twice: {error}") from None
+        raise ModelError(f"'{name}': {error}") from None
     above: NDArray[np.float64] = np.mean(scores - controls, axis=0)
     return above
 
 
-previous_token = functools.partial(behaviour, "previous_token")
-duplicate_token = functools.partial(behaviour, "duplicate_token")
-induction = functools.partial(behaviour, "induction")
-first_token = functools.partial(behaviour, "first_token")
+def _short(pairs: Pairs, task: str, tokenizer: PreTrainedTokenizerBase, most: int | None) -> Pairs:
+    """Return the pairs of which a prompt takes all its examples; ModelError if they are too few."""
+    room = most // (SHOTS + 1) if most else None
+    kept = [pair for pair in pairs if room is None or len(tokenizer(written(*pair))["input_ids"]) <= room]
+    if len({*kept}) < PAIRS:
+        raise ModelError(
+            f"'function_vector': {len({*kept})} different examples of tasks.{task} have at most {room} "
+            f"tokens, so that {SHOTS + 1} fit the model; expected at least {PAIRS}"
+        )
+    return kept
+
+
+def texts_of(table: pd.DataFrame, task: str) -> list[str]:
+    """Return texts of a data table, in random order."""
+    return _some(table, task)["text_a"].tolist()
+
+
+def answered(table: pd.DataFrame, task: str, prompt: Mapping[str, Any], classes: Classes) -> Pairs:
+    """Return texts of a data table with their answers, in random order; `prompt` has the keys of the task."""
+    keys, known = TaskKeys.from_params(prompt), classes if isinstance(classes, list) else []
+    asking, wording = prompting(keys.type), Wording.for_task(keys, known, prompt.get("asked"))
+    rows = _some(table, task)
+    texts = rows["text_a"].where(rows["text_b"].isna(), rows["text_a"] + "\n" + rows["text_b"].fillna(""))
+    return [
+        (text, asking.answer(wording, label, known).strip())
+        for text, label in zip(texts, rows["label"], strict=True)
+    ]
+
+
+def _some(table: pd.DataFrame, task: str) -> pd.DataFrame:
+    rng = np.random.default_rng(derive(0, "behaviours", task))
+    return table.iloc[rng.permutation(len(table))[:TEXTS]]

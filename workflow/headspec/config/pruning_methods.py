@@ -30,7 +30,11 @@ class PruningMethod:
 
 def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
     """Return the pruning methods that keep the heads with the largest values of an atlas measure."""
-    return {name: PruningMethod(m.label, "ranked") for name, m in measures.items() if m.ranks and m.table}
+    return {
+        name: PruningMethod(m.label, "ranked")
+        for name, m in measures.items()
+        if m.ranks and m.table and not m.predicts
+    }
 
 
 #: in the order of legends; the position of a pruning method determines its style, so append new ones

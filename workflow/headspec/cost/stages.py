@@ -184,6 +184,14 @@ def measured(job: StageJob) -> list[Load]:
     return _measured(job, "importance", 1)
 
 
+@stage({"prune": "atlas.rankings"}, copies=3, hours=8, gpus="layers")
+def behaviour(job: StageJob) -> list[Load]:
+    """Return loads that count each sequence as an example, and two tokens of it for each head."""
+    measure, heads = head_measures.MEASURES[job.wildcards["measure"]], job.heads(job.wildcards["model"])
+    passes = 2 + 2 * heads * (measure.reads == "answers")
+    return [Load("prune", task, head_measures.SEQUENCES * passes) for task in job.tasks]
+
+
 @stage(
     {"prune": "atlas.examples, or leave mean_ablation out of atlas.rankings"},
     copies=3, hours=8, gpus="layers", writes=True,

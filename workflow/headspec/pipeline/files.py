@@ -106,6 +106,13 @@ def ranking_tables(job: Job) -> list[str]:
     return [job.run_file(f"atlas/{name}.parquet") for name in names]
 
 
+def behaviour_texts(job: Job) -> list[str]:
+    """Return the training texts of a run's tasks, if a behaviour of heads reads them."""
+    if not head_measures.MEASURES[job.wildcards.measure].reads:
+        return []
+    return [job.layout.data(task, "train") for task in job.tasks]
+
+
 def ranked_table(job: Job) -> str:
     """Return the table of a run from which a ranking is computed."""
     return job.run_file(f"atlas/{job.study.atlas.derived[job.wildcards.measure]}.parquet")

@@ -7,9 +7,10 @@ from typing import Any
 
 from headspec import plugins
 from headspec.config import variants
+from headspec.config.measures.heads import MEASURES
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
-from headspec.config.sections.task import determinants
+from headspec.config.sections.task import Task, determinants
 from headspec.config.sources import identity
 from headspec.config.study import Study, plain
 from headspec.config.values import RANDOM
@@ -62,9 +63,22 @@ def task(job: Job, *without: str) -> Values:
 
 def prompt(job: Job) -> Values:
     """Return the keys of a task for the method `prompted`."""
-    values: Values = plain(job.task.model_dump(include={"type", *prompt_keys.KEYS}))
-    asked = kind(job.task).asked(job.task)
+    return _prompt(job.task)
+
+
+def _prompt(task: Task) -> Values:
+    values: Values = plain(task.model_dump(include={"type", *prompt_keys.KEYS}))
+    asked = kind(task).asked(task)
     return values | ({"asked": asked} if asked else {})
+
+
+def behaviour_prompts(job: Job) -> dict[str, Values | None]:
+    """Return the prompt of each task of a run, if a behaviour of heads reads answers.
+
+    It is None if the behaviour reads texts alone; empty if it reads no task.
+    """
+    reads = MEASURES[job.wildcards.measure].reads
+    return {name: _prompt(each) if reads == "answers" else None for name, each in job.tasks.items() if reads}
 
 
 def split(job: Job) -> Values:

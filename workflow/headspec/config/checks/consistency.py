@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from headspec.config.checks import names, task_consistency
-from headspec.config.measures.heads import MEASURES, own
-from headspec.config.methods import NAMED
+from headspec.config.measures.heads import MEASURES, HeadMeasure, own
+from headspec.config.methods import METHODS, NAMED
 from headspec.config.pruning_methods import PRUNING_METHODS, chosen_by
 from headspec.config.runs import REWARMED
 from headspec.config.sections.atlas import Probes
@@ -74,6 +74,21 @@ def _atlas(study: Study) -> Iterator[str]:
                 f"atlas.rankings.{i}: got '{name}', gates that keep the heads which pruning.fraction leaves; "
                 "expected pruning.fraction below 1."
             )
+        yield from _behaviour(f"atlas.rankings.{i}: got '{name}'", MEASURES[name], study)
+
+
+def _behaviour(key: str, measure: HeadMeasure, study: Study) -> Iterator[str]:
+    """Yield problems with a ranking by what heads do that methods or tasks of the atlas do not have."""
+    others = [name for name in study.atlas.methods if METHODS[name].trains != "nothing"]
+    if measure.predicts and "atlas" in study.methods and others:
+        yield (
+            f"{key}, which reads what a language model predicts; expected atlas.methods [prompted], not "
+            f"{listing(others)}."
+        )
+    if measure.reads == "answers":
+        for task in dict.fromkeys(task for run in study.atlas_runs for task in run.tasks):
+            if study.tasks[task].prompt is None:
+                yield f"{key}, which reads answers to prompts; tasks.{task} has no prompt."
 
 
 def _gates(study: Study) -> Iterator[str]:

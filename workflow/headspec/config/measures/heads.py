@@ -33,6 +33,9 @@ class HeadMeasure:
     learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
     per_head: bool = False  #: whether its module makes a pass for each head
     decoders: bool = False  #: whether only decoders have it
+    behaviour: bool = False  #: whether it is what heads do, by `headspec.atlas.behaviours`
+    predicts: bool = False  #: whether it reads what a language model predicts: of the method `prompted` alone
+    reads: str = ""  #: what it reads of its tasks, besides the model: "texts", or "answers" with them
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
 
@@ -43,6 +46,14 @@ BEHAVIOURS = {
     "previous_token": "previous token", "duplicate_token": "duplicate token", "induction": "induction",
     "first_token": "first token",
 }  # fmt: skip
+#: sequences, texts or prompts in which behaviours are measured
+SEQUENCES = 20
+#: what no study can rank heads by, and why
+REFUSED = {
+    "name_mover": "which needs prompts that name an answer and another text that it is compared with, and "
+    "no task says the latter; expected none (headspec.head_behaviours scores heads on prompts of your own, "
+    "and models.<name>.heads takes the list)"
+}
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
 MEASURES = Registry[HeadMeasure](
     "measure of heads",
@@ -85,12 +96,24 @@ MEASURES = Registry[HeadMeasure](
         "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
         "random": HeadMeasure("random", ranks=False),
         **{
-            name: HeadMeasure(label, name, decoders=True, function=f"{ATLAS}.behaviours:{name}")
+            name: HeadMeasure(label, name, decoders=True, behaviour=True)
             for name, label in BEHAVIOURS.items()
         },
         "knockouts": HeadMeasure(
             "joint knockouts", "knockouts", per_head=True, function=f"{ATLAS}.knockouts:knockouts"
         ),
+        "retrieval": HeadMeasure(
+            "retrieval", "retrieval", decoders=True, behaviour=True, predicts=True, reads="texts"
+        ),
+        "function_vector": HeadMeasure(
+            "function vector",
+            "function_vector",
+            decoders=True,
+            behaviour=True,
+            predicts=True,
+            reads="answers",
+        ),
+        "successor": HeadMeasure("successor", "successor", decoders=True, behaviour=True, predicts=True),
     },
 )
 

@@ -9,7 +9,7 @@ from headspec.config.measures import heads
 from headspec.config.measures.heads import own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
 
-Ranking = Annotated[str, OneOf(heads.rankings, plugged=True)]
+Ranking = Annotated[str, OneOf(heads.rankings, plugged=True, refused=heads.REFUSED)]
 Measured = Annotated[str, OneOf(methods.METHODS)]
 
 
@@ -72,7 +72,13 @@ class Atlas(Section):
     @property
     def measured(self) -> list[str]:
         """The rankings that are measured by their own modules in passes through the model."""
-        return [name for name, table in own(self.rankings).items() if table is None]
+        measured = [name for name, table in own(self.rankings).items() if table is None]
+        return [name for name in measured if name not in self.behaviours]
+
+    @property
+    def behaviours(self) -> list[str]:
+        """The rankings that are what heads do."""
+        return [name for name in self.rankings if heads.MEASURES[name].behaviour]
 
     @property
     def derived(self) -> dict[str, str]:

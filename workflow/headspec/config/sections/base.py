@@ -41,11 +41,16 @@ class OneOf:
     """Type of listed names.
 
     `listed` has the names, or is a function that returns them. If `plugged`, plugins add names, and the JSON
-    schema has the mark `PLUGGED`.
+    schema has the mark `PLUGGED`. `refused` has names of other lists, and why this one lacks them.
     """
 
-    def __init__(self, listed: Iterable[str] | Callable[[], Iterable[str]], plugged: bool = False) -> None:
-        self.listed, self.plugged = listed, plugged
+    def __init__(
+        self,
+        listed: Iterable[str] | Callable[[], Iterable[str]],
+        plugged: bool = False,
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        self.listed, self.plugged, self.refused = listed, plugged, refused or {}
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +64,8 @@ class OneOf:
         return {"enum": self.names, "type": "string", **({PLUGGED: True} if self.plugged else {})}
 
     def _known(self, value: str, info: ValidationInfo) -> str:
+        if value in self.refused:
+            raise ValueError(f"got '{value}', {self.refused[value]}")
         if info.context != KNOWN and value not in self.names:
             raise PydanticCustomError("name", "expected a known name")
         return value

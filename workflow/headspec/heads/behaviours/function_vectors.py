@@ -145,7 +145,7 @@ def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: boo
         given = [right for _, right in shown]
         if shuffled:
             given = [given[i] for i in rng.permutation(len(given))]
-        examples = [f"Q: {text}\nA: {right}\n\n" for (text, _), right in zip(shown, given, strict=True)]
+        examples = [written(text, right) for (text, _), right in zip(shown, given, strict=True)]
         prompts.append("".join(examples) + f"Q: {asked}\nA:")
         answers.append(f" {answer}")
     model = probe.gates.model
@@ -154,6 +154,11 @@ def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: boo
         labels = inputs.pop(LABELS)
         first = (labels != IGNORED).int().argmax(1)
         yield Prompts(inputs, first - 1, labels.gather(1, first[:, None])[:, 0])
+
+
+def written(text: str, answer: str) -> str:
+    """Return an answered example of a prompt."""
+    return f"Q: {text}\nA: {answer}\n\n"
 
 
 def _means(scored: Scored, batches: Sequence[Prompts]) -> dict[int, torch.Tensor]:

@@ -80,8 +80,7 @@ def _hidden(probe: Probe, rng: np.random.Generator, asked_first: bool) -> Hidden
         tokens[1] = _ids(probe, " " + "".join(map(str, rng.integers(0, 10, DIGITS))))
     assert probe.tokenizer is not None
     ids = [probe.start] if probe.start is not None else list(special_tokens(probe.tokenizer)[0])
-    hay = _ids(probe, HAY)
-    hay = (hay * (4 * probe.tokens // len(hay) + 1))[: 4 * probe.tokens]
+    hay = _hay(probe, rng)
     depths = sorted(rng.choice(np.arange(1, len(hay)), 2, replace=False).tolist())
     places: list[list[int]] = [[], []]
     order = (0, 1) if asked_first else (1, 0)
@@ -93,6 +92,17 @@ def _hidden(probe: Probe, rng: np.random.Generator, asked_first: bool) -> Hidden
         ids += [*tokens[which], *_ids(probe, after)]
     ids += [*parts[2], *_ids(probe, QUESTION.format(name=names[0])), *tokens[0]]
     return Hidden(ids, *places)
+
+
+def _hay(probe: Probe, rng: np.random.Generator) -> list[int]:
+    """Return the tokens among which numbers are hidden, of the usual sentences or of random texts."""
+    most, hay = 4 * probe.tokens, list[int]()
+    for number in rng.permutation(len(probe.texts)):
+        if len(hay) >= most:
+            break
+        hay += _ids(probe, f" {probe.texts[number].strip()}")
+    hay = hay or _ids(probe, HAY)
+    return (hay * (most // len(hay) + 1))[:most]
 
 
 def _ids(probe: Probe, text: str) -> list[int]:
