@@ -1,12 +1,18 @@
 """Paths of a study, and the inputs of its stages, compared with the config by hand."""
 
+from pathlib import Path
+
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from snakemake.common import Rules
 from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 
+from headspec.config.runs import kept_fraction, penalty
+from headspec.config.sections.training import FrozenTraining, LoRATraining
 from headspec.errors import ConfigError
-from headspec.pipeline import files, pruned, settings
+from headspec.pipeline import files, job_code, pruned
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 from support.running.studies import CONFIG, prompted, study
@@ -27,14 +33,16 @@ def run(study: Layout, method: str = "tuned", mixture: str = "tone+topic") -> Jo
 
 def test_runs_and_their_files():
     study = layout()
-    assert study.mixtures["tone+topic"] == ("tone", "topic") and study.mixtures["match"] == ("match",)
+    assert study.study.tasks_by_mixture["tone+topic"] == ("tone", "topic") and study.study.tasks_by_mixture[
+        "match"
+    ] == ("match",)
     assert study.methods == ["tuned", "frozen", "single"]
     assert study.run_files(study.mixed, "pruning.parquet") == [
         f"{PAIR}/{method}/seed{seed}/pruning.parquet" for method in ("tuned", "frozen") for seed in (0, 1)
     ]
     assert study.log(RUN, "train").startswith("results/tiny/logs/runs/{model}/")
     with pytest.raises(ConfigError, match=r"no mixture 'tone\+topics' in tiny. Did you mean 'tone\+topic'?"):
-        settings.tasks(run(study, mixture="tone+topics"))
+        run(study, mixture="tone+topics").task_names()
 
 
 def test_a_trait_of_a_rule_that_there_is_not_is_told_when_jobs_are_planned():
@@ -115,14 +123,13 @@ def test_the_atlas_draws_what_its_runs_have():
 
 def test_settings_are_those_of_the_method():
     given = layout(**IAT)
-    tuned = settings.training(run(given))
-    assert tuned["epochs"] == 4 and "frozen" not in tuned
-    assert settings.training(run(given, "frozen"))["epochs"] == 3
-    assert settings.training(run(given, "iat"))["sampling"] == "proportional"
-    assert settings.variant(run(given, "iat-random")) == {"heads": "random", "alpha": 0.3}
-    assert settings.section(given.study, "pruning", "draws") == {"draws": 4}
-    assert settings.model(run(given), "source") == {"source": "models/tiny-bert"}
-    task = settings.task(Job(given, Wildcards(fromdict={"task": "tone"})), "train_examples")
+    tuned = run(given).training()
+    assert tuned["epochs"] == 4 and tuned["frozen"] == FrozenTraining().model_dump()
+    assert run(given, "frozen").training()["epochs"] == 3
+    assert run(given, "iat").training()["sampling"] == "proportional"
+    assert run(given, "iat-random").variant_settings() == {"heads": "random", "alpha": 0.3}
+    assert run(given).tokenizer()["source"] == "models/tiny-bert"
+    task = Job(given, Wildcards(fromdict={"task": "tone"})).task_settings("train_examples")
     assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
 
 
@@ -135,7 +142,7 @@ def test_variants_have_what_differs_from_iat():
     given = layout(methods=["tuned", "iat"], iat=IAT["iat"] | controls)
     top = {"heads": "top", "alpha": 0.3, "peak": 0.01}
     every = {"heads": "all", "alpha": None, "peak": 0.01}
-    assert {method: settings.variant(run(given, method)) for method in given.retrained} == {
+    assert {method: run(given, method).variant_settings() for method in given.study.retrained} == {
         "iat": top,
         "iat-as-released": top | {"module": "leaking", "dropout": False},
         "no-dropout": every | {"dropout": False},
@@ -143,19 +150,20 @@ def test_variants_have_what_differs_from_iat():
         "lora": top | {"module": "lora"},
         "rewarmed": every,
     }
-    assert settings.restriction(run(given, "lora")) == ["training/variants/lora.py"]
-    assert given.trains("lora") == "all"
-    assert "lora" not in settings.training(run(given, "lora"))
+    assert job_code.restriction(run(given, "lora")) == ["training/variants/lora.py"]
+    assert given.study.trains("lora") == "all"
+    assert run(given, "lora").training()["lora"] == LoRATraining().model_dump()
 
 
 def test_a_method_trains_by_the_section_of_its_name():
     training = {"learning_rate": 1e-5, "decoder_learning_rate": None, "lora": {"rank": 2}}
     study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
-    trained_by = settings.training(run(study, "lora"))
+    trained_by = run(study, "lora").training()
     assert trained_by["learning_rate"] == trained_by["lora"]["learning_rate"] == 2e-4
     assert (trained_by["lora"]["rank"], trained_by["lora"]["layers"]) == (2, "all")
-    assert "lora" not in settings.training(run(study)) and files.features(run(study, "lora")) == []
-    trained = {method: study.trains(method) for method in study.trained}
+    assert run(study).training()["lora"]["rank"] == LoRATraining().rank != 2
+    assert files.features(run(study, "lora")) == []
+    trained = {method: study.study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
     atlas = layout(methods=["lora", "frozen", "atlas"], atlas={"methods": ["lora", "frozen"]})
     assert atlas.before == {"lora": "frozen"}
@@ -191,12 +199,16 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     assert pruned.rankings(run(layout())) == []
 
 
-def test_a_pruned_run_keeps_the_fraction_of_the_config_that_its_path_names():
-    study = layout(gates={"kept": [1 / 3]})
+#: numbers of at most six digits
+SHORT = st.floats(1e-9, 0.99).map(lambda value: float(f"{value:g}"))
 
-    def kept(named: str) -> float | None:
-        return pruned.fraction(Job(study, Wildcards(fromdict={"kept": named})))
 
-    assert [kept(named) for named in ("0.333333", "1", "open", "open-0.04")] == [1 / 3, 1, None, None]
-    with pytest.raises(ConfigError, match="no runs pruned to '0.3' of their heads; expected one of "):
-        kept("0.3")
+@hypothesis.given(kept=SHORT, other=SHORT.filter(lambda value: value != 0.02))
+def test_paths_say_what_a_pruned_run_keeps(kept, other):
+    gates = {"kept": [kept], "penalties": [other], "pruning_methods": ["l0"]}
+    runs = layout(gates=gates).study.pruned_runs
+    for run in runs:
+        name = Path(run.path).name
+        assert (kept_fraction(name), penalty(name)) == (run.fraction, run.penalty)
+    named = {(run.fraction, run.penalty) for run in runs}
+    assert named == {(1, None), (kept, None), (None, None), (None, other)}

@@ -145,7 +145,7 @@ def training_arguments(case: str) -> dict[str, Any]:
     return dict(
         improvement=iat.improvement_table(config), scores=iat.iat_table(config), mixture="all", tasks=tasks,
         labels=iat.labels(config), metrics=iat.metrics(tasks) | {"t": "accuracy"}, task="t",
-        variants=[plain(variant) for variant in config.variants], specialization=special, combined=combined,
+        variants=[*map(plain, config.variants.values())], specialization=special, combined=combined,
         dissociation=dissociation, summary=transfers.summarised(*fits), controls=controls,
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ def case(request) -> tuple[list[str], Study]:
 
 
 def drawn_improvement(tasks, config, table, scores):
-    variants = [plain(variant) for variant in config.variants]
+    variants = [plain(variant) for variant in config.variants.values()]
     return draw_improvement(table, scores, "all", tasks, iat.metrics(tasks), variants, iat.labels(config))
 
 
@@ -51,12 +51,12 @@ def segments(axes, label: str) -> np.ndarray:
 def test_improvement_shows_every_difference_of_every_method(case):
     tasks, config = case
     table, scores = iat.improvement_table(config), iat.iat_table(config)
-    seeds = by_seed(scores, {"all": tasks}, config.variants)
+    seeds = by_seed(scores, {"all": tasks}, [*config.variants.values()])
     figure = drawn_improvement(tasks, config, table, scores)
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[0] == "IAT" and titles[-1] == "single-task"
     methods = list(with_panel(table, iat.labels(config))["method"])
-    assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
+    assert set(methods) == {m for m in against([*config.variants.values()]) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
         points = labelled(axes, POINT["label"])
@@ -141,7 +141,9 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
     for axes in figure.axes:
         delta, alpha = (float(part.split()[1]) / 100 for part in axes.get_title().split(","))
         at = (None, pytest.approx(alpha)), pytest.approx(delta)
-        here = [v for v in config.variants if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]]
+        here = [
+            v for v in config.variants.values() if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]
+        ]
         row = axes.get_subplotspec().rowspan.start
         first = next(each for each in figure.axes if each.get_subplotspec().rowspan.start == row)
         ticks = words(first.get_yticklabels())
@@ -152,4 +154,4 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
         ends = np.sort(segments(axes, interval_label(means)), axis=0)
         np.testing.assert_allclose(ends, np.sort(100 * rows[["ci_low", "ci_high"]], axis=0))
         drawn += [v.method for v in here]
-    assert set(drawn) == {v.method for v in config.variants if v.heads and v.base == "tuned"}
+    assert set(drawn) == {v.method for v in config.variants.values() if v.heads and v.base == "tuned"}

@@ -10,7 +10,7 @@ from headspec.config.loading import load
 from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
 from headspec.errors import ConfigError
-from headspec.pipeline import settings
+from headspec.pipeline import job_code
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance.code_hash import LIBRARY
@@ -144,7 +144,7 @@ def test_labels_are_not_paired_and_bits_not_compared():
 def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, part, loader):
     def found(name: str) -> set[str]:
         job = Job(Layout(STUDY), Wildcards(fromdict=wildcards))
-        return {*settings.with_kinds(job, (str(LIBRARY / name),))} - {str(LIBRARY / name)}
+        return {*job_code.with_kinds(job, (str(LIBRARY / name),))} - {str(LIBRARY / name)}
 
     def modules(names: Iterable[str]) -> set[str]:
         return {str(path) for name in names if (path := parts.file_of(name, part))}
@@ -159,5 +159,5 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
     module = str(parts.file_of("spans", part))
-    found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), (module,))
+    found = job_code.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), (module,))
     assert str(parts.file_of("spans", "TASK")) in found

@@ -16,7 +16,7 @@ rule treebank:
         runtime=30,
     params:
         study=STUDY.study,
-        treebank=job(settings.treebank),
+        treebank=job(Job.treebank),
         version=job(versions.treebank),
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
         code=code("data/treebank.py"),
@@ -43,9 +43,9 @@ rule attention:
         **requests("attention"),
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "sha256", "transformer"),
+        model=job(Job.loaded_model),
         version=job(versions.tokenizer),
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         examples=STUDY.atlas.examples,
         precision="fp32",  # bfloat16 would change where heads attend most
         code=code("atlas/attention.py"),
@@ -73,10 +73,10 @@ rule attended:
         **requests("attended"),
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "sha256", "transformer"),
+        model=job(Job.loaded_model),
         version=job(versions.tokenizer),
         sentences=STUDY.atlas.sentences,
-        translations=job(settings.translations),
+        translations=job(Job.translations),
         precision="fp32",
         code=code("atlas/attended.py"),
     message:
@@ -124,7 +124,7 @@ rule relevance:
         **requests("relevance"),
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         examples=STUDY.atlas.examples,
         rules=STUDY.atlas.relevance,
         precision=STUDY.precision,
@@ -153,10 +153,10 @@ rule ablation:
         **requests("ablation"),
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         examples=STUDY.atlas.examples,
         measures=STUDY.atlas.ablations,
-        beams=job(settings.beams),
+        beams=job(Job.beams),
         precision=STUDY.precision,
         code=code("atlas/ablation.py"),
     message:
@@ -185,7 +185,7 @@ rule measured:
         **requests("measured") | {"runtime": 8 * 60},
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
         function=lambda wildcards: head_measures.MEASURES[wildcards.measure].function,
@@ -280,7 +280,7 @@ rule cumulative:
         **requests("cumulative"),
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         examples=STUDY.atlas.examples,
         fraction=STUDY.pruning.fraction,
         rankings=STUDY.atlas.rankings,
@@ -288,7 +288,7 @@ rule cumulative:
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
-        beams=job(settings.beams),
+        beams=job(Job.beams),
         precision=STUDY.precision,
         code=code("atlas/cumulative.py"),
     message:
@@ -370,7 +370,7 @@ rule rankings:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
-        sources=job(settings.text_sources, LAYOUT.atlas_runs),
+        sources=job(shared_texts.text_sources, LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
         dissociation=section("dissociation", "resamples", "confidence", "distinct"),

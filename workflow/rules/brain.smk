@@ -14,7 +14,7 @@ rule stimuli:
         runtime=30,
     params:
         study=STUDY.study,
-        source=job(settings.user_file, "brain", "stimuli"),
+        source=job(Job.user_file, "brain", "stimuli"),
         version=job(versions.user_file, "brain", "stimuli"),
         code=code("similarity/stimuli.py"),
     message:
@@ -43,9 +43,9 @@ rule voxels:
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        source=job(settings.user_file, "brain", "stimuli"),
+        source=job(Job.user_file, "brain", "stimuli"),
         version=job(versions.user_file, "brain", "stimuli"),
-        responses=job(settings.user_file, "brain", "responses"),
+        responses=job(Job.user_file, "brain", "responses"),
         responses_version=job(versions.user_file, "brain", "responses"),
         regressors=STUDY.brain.nuisance,
         folds=STUDY.brain.folds,
@@ -77,7 +77,7 @@ rule brain_encoding:
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        responses=job(settings.user_file, "brain", "responses"),
+        responses=job(Job.user_file, "brain", "responses"),
         responses_version=job(versions.user_file, "brain", "responses"),
         folds=STUDY.brain.folds,
         regression=STUDY.brain.regression,

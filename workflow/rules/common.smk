@@ -49,7 +49,7 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import messages, starts, view
-from headspec.pipeline import files, machine, preflight, probing, pruned, settings, versions, warm
+from headspec.pipeline import files, job_code, machine, preflight, probing, pruned, shared_texts, versions, warm
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
 from headspec.pipeline.pruned import PRUNED_RUN
@@ -82,7 +82,7 @@ CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 
 
 def job(function, *arguments):
-    """Input or parameter: what `function` returns for a job, called only if the rule has jobs."""
+    """Input or parameter: what `function` of a `Job` returns, called only if the rule has jobs."""
 
     def called(wildcards):
         try:
@@ -94,13 +94,13 @@ def job(function, *arguments):
 
 
 def code(script: str, *found_by_name):
-    """Parameter: hashes of the definitions that a job of a rule's script reaches (`settings.code`)."""
-    return job(settings.code, script, *found_by_name)
+    """Parameter: hashes of the definitions that a job of a rule's script reaches (`job_code.hashes`)."""
+    return job(job_code.hashes, script, *found_by_name)
 
 
 def section(name: str, *keys: str) -> dict:
     """Parameter: keys of a section of the config."""
-    return settings.section(STUDY, name, *keys)
+    return {key: plain(getattr(getattr(STUDY, name), key)) for key in keys}
 
 
 def run_tables(runs: list, name: str):

@@ -25,7 +25,7 @@ rule validation:
         runtime=60,
     params:
         study=STUDY.study,
-        task=job(settings.task, "train_examples"),
+        task=job(Job.task_settings, "train_examples"),
         version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/validation.py"),
@@ -52,8 +52,8 @@ rule data:
         runtime=60,
     params:
         study=STUDY.study,
-        task=job(settings.task),
-        leaks=job(settings.leaks),
+        task=job(Job.task_settings),
+        leaks=job(shared_texts.leaks),
         version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/training.py"),
@@ -79,7 +79,7 @@ rule vocabulary:
         runtime=60,
     params:
         study=STUDY.study,
-        vocabulary=job(settings.vocabulary),
+        vocabulary=job(Job.vocabulary),
         code=code("data/vocabulary.py"),
     message:
         "Vocabulary of {wildcards.model}"
@@ -104,7 +104,7 @@ rule tokenize:
         runtime=60,
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "max_length", "transformer"),
+        model=job(Job.tokenizer),
         version=job(versions.tokenizer),
         code=code("data/tokenize.py"),
     message:
@@ -131,7 +131,7 @@ rule split:
         runtime=60,
     params:
         study=STUDY.study,
-        task=job(settings.split),
+        task=job(Job.split_settings),
         version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/split.py"),

@@ -14,11 +14,11 @@ COMPARED_TASKS = {
 HEADS = {"heads": rules.heads.output.heads}
 ROLES = {"roles": rules.heads.output.roles}
 GATES = {"gates": rules.gate_tables.output.gates}
-TASKS = {"tasks": job(settings.tasks)}
+TASKS = {"tasks": job(Job.task_names)}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
 VARIANT_LABELS = {
-    "labels": variants.RETRAININGS.labels(variant.heads for variant in STUDY.variants)
+    "labels": variants.RETRAININGS.labels(variant.heads for variant in STUDY.variants.values())
 }
 METHOD_LOOKS = {
     "labels": pruning_methods.PRUNING_METHODS.labels(pruned.methods(LAYOUT)),
@@ -27,7 +27,7 @@ METHOD_LOOKS = {
 PRUNING = TASKS | {
     "seeds": STUDY.seeds,
     "fraction": STUDY.pruning.fraction,
-    "metrics": job(settings.main_metrics),
+    "metrics": job(Job.main_metrics),
     "draw_examples": STUDY.pruning.draw_examples,  # for the caption
 }
 
@@ -147,7 +147,7 @@ FIGURES = [
         },
         {
             "metrics": LAYOUT.main_metrics,
-            "variants": [plain(variant) for variant in STUDY.variants],
+            "variants": [plain(variant) for variant in STUDY.variants.values()],
         }
         | TASKS
         | VARIANT_LABELS,
@@ -225,7 +225,7 @@ FIGURES = [
             "cumulative": f"{RUNS[0]}/atlas/cumulative.parquet",
         },
         {
-            "metrics": job(settings.main_metrics),
+            "metrics": job(Job.main_metrics),
             "labels": head_measures.MEASURES.labels(head_measures.pruned(STUDY.atlas.rankings)),
             "places": head_measures.places(STUDY.atlas.rankings),
         }
@@ -294,7 +294,7 @@ FIGURES = [
         "Gates",
         RUN_WILDCARDS,
         {"budgets": rules.gate_tables.output.budgets},
-        {"metrics": job(settings.main_metrics)} | METHOD_LOOKS,
+        {"metrics": job(Job.main_metrics)} | METHOD_LOOKS,
     ),
     Figure(
         "gates/kept",

@@ -20,7 +20,7 @@ rule importance:
         **requests("importance"),
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
+        tasks=job(Job.task_names),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("heads/importance.py"),
@@ -74,8 +74,8 @@ rule prune:
         **requests("prune"),
     params:
         study=STUDY.study,
-        metrics=job(lambda job: {name: task.metrics for name, task in job.tasks.items()}),
-        beams=job(settings.beams),
+        metrics=job(Job.metrics),
+        beams=job(Job.beams),
         pruning=section(
             "pruning",
             "fraction",
@@ -113,8 +113,8 @@ rule listed:
         **requests("listed"),
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        lists=job(settings.head_lists),
+        tasks=job(Job.task_names),
+        lists=job(Job.head_lists),
         draws=STUDY.list_draws,
         ablation=STUDY.pruning.ablation,
         precision=STUDY.precision,

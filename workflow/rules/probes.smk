@@ -20,7 +20,7 @@ rule probe:
         **requests("probe"),
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         sentences=STUDY.probes.sentences,
         precision="fp32",  # bfloat16 would change where heads attend most
@@ -50,7 +50,7 @@ use rule probe_pretrained as probe_random with:
     log:
         log("probes/{model}/seed{seed}/{task}"),
     params:
-        model=job(settings.random_model, "source", "sha256", "pooling"),
+        model=job(Job.random_model),
     message:
         "Probes of {wildcards.task} in {wildcards.model} with random weights, seed {wildcards.seed}"
 

@@ -19,8 +19,8 @@ rule prompts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "max_length"),
-        prompt=job(settings.prompt),
+        model=job(Job.tokenizer),
+        prompt=job(Job.prompt),
         version=job(versions.tokenizer),
         code=code("prompts/tokens.py"),
     message:
@@ -48,8 +48,8 @@ rule prompted:
         **requests("evaluate") | {"runtime": 60},
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "pooling", "dtype", "quantization"),
+        tasks=job(Job.task_names),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         precision=STUDY.precision,
         code=code("prompts/model.py"),

@@ -32,7 +32,7 @@ rule sentences:
         runtime=15,
     params:
         study=STUDY.study,
-        source=job(settings.user_file, "similarity", "sentences"),
+        source=job(Job.user_file, "similarity", "sentences"),
         version=job(versions.user_file, "similarity", "sentences"),
         sentences=STUDY.similarity.max_sentences,
         seed=STUDY.data_seed,
@@ -61,7 +61,7 @@ rule tokenize_texts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "max_length"),
+        model=job(Job.tokenizer),
         version=job(versions.tokenizer),
         code=code("data/tokenize_texts.py"),
     message:
@@ -85,7 +85,7 @@ rule text_embedding:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=job(settings.model, "source", "sha256", "weights"),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
@@ -143,7 +143,7 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=job(settings.model, "source", "sha256", "weights"),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,

@@ -24,7 +24,7 @@ rule dissociation:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=job(settings.text_sources, LAYOUT.mixed),
+        sources=job(shared_texts.text_sources, LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
         dissociation=section("dissociation", "resamples", "confidence", "distinct"),
@@ -53,7 +53,7 @@ use rule dissociation as preview_dissociation with:
     threads: 1
     params:
         runs=run_settings(LAYOUT.preview),
-        sources=job(settings.text_sources, LAYOUT.preview),
+        sources=job(shared_texts.text_sources, LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
 
@@ -75,7 +75,7 @@ rule contrasts:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=job(settings.text_sources, LAYOUT.mixed),
+        sources=job(shared_texts.text_sources, LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pairs=LAYOUT.pairs,
         paradigms=LAYOUT.paradigms,
@@ -106,7 +106,7 @@ rule head_lists:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.listed),
-        sources=job(settings.text_sources, LAYOUT.listed),
+        sources=job(shared_texts.text_sources, LAYOUT.listed),
         metrics=LAYOUT.main_metrics,
         dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -158,8 +158,9 @@ rule improvement:
     params:
         study=STUDY.study,
         runs=run_settings(STUDY.iat_runs),
-        variants=[plain(variant) for variant in STUDY.variants],
-        rates=settings.rates(STUDY),
+        variants=[plain(variant) for variant in STUDY.variants.values()],
+        rates=section("training", "learning_rate", "warmup", "decay")
+        | {"peak": variants.rewarmed_peak(STUDY.iat, STUDY.training.learning_rate)},
         metrics=LAYOUT.metrics,
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -186,7 +187,7 @@ use rule dissociation as iat_dissociation with:
         log("iat_dissociation"),
     params:
         runs=run_settings(LAYOUT.before_and_after),
-        sources=job(settings.text_sources, LAYOUT.before_and_after),
+        sources=job(shared_texts.text_sources, LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
 
@@ -207,7 +208,7 @@ rule specialization:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.before_and_after),
-        sources=job(settings.text_sources, LAYOUT.before_and_after),
+        sources=job(shared_texts.text_sources, LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
         fraction=STUDY.pruning.fraction,
@@ -241,7 +242,7 @@ rule transfer_scores:
         study=STUDY.study,
         runs=run_settings(STUDY.transfer_runs),
         tasks=STUDY.transfer.tasks,
-        mixtures={mixture: list(LAYOUT.mixtures[mixture]) for mixture in STUDY.iat.mixtures},
+        mixtures={mixture: list(STUDY.tasks_by_mixture[mixture]) for mixture in STUDY.iat.mixtures},
         confidence=STUDY.dissociation.confidence,
         code=code("statistics/transfer_scores.py"),
     message:

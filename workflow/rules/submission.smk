@@ -20,7 +20,7 @@ rule predict:
         **requests("predict"),
     params:
         study=STUDY.study,
-        files=job(settings.names, "test"),
+        files=job(Job.names, "test"),
         precision=STUDY.precision,
         code=code("training/predict.py"),
     message:

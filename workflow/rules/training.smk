@@ -18,7 +18,7 @@ rule features:
         **requests("features"),
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         precision=STUDY.precision,
         code=code("training/features.py"),
@@ -51,11 +51,11 @@ rule train:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "pooling", "weights", "transformer"),
+        tasks=job(Job.task_names),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
-        training=job(settings.training),
-        trains=job(settings.trains),
+        training=job(Job.training),
+        trains=job(Job.trains),
         precision=STUDY.precision,
         code=code("training/train.py"),
     message:
@@ -74,7 +74,7 @@ use rule train as train_and_keep with:
         trunk=result(RUN, "trunk.pt"),
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
-        method=any_of(LAYOUT.bases),
+        method=any_of(STUDY.continued),
     params:
         reserve=STUDY.iat.reserve,
 
@@ -90,7 +90,7 @@ rule branch:
         log(RUN, "branch/{delta}"),
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
-        method=any_of(LAYOUT.bases),
+        method=any_of(STUDY.continued),
         delta=r"[\d.e-]+",
     priority: larger_mixtures_first
     conda:
@@ -101,10 +101,10 @@ rule branch:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        tasks=job(Job.task_names),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
-        training=job(settings.training),
+        training=job(Job.training),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("training/branch.py"),
@@ -128,7 +128,7 @@ rule retrain:
         log(RUN, "train"),
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
-        method=any_of(LAYOUT.retrained),
+        method=any_of(STUDY.retrained),
     priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
@@ -138,14 +138,14 @@ rule retrain:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        tasks=job(Job.task_names),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
-        training=job(settings.training),
-        variant=job(settings.variant),
+        training=job(Job.training),
+        variant=job(Job.variant_settings),
         projections=STUDY.iat.projections,
         precision=STUDY.precision,
-        code=code("training/retrain.py", settings.restriction),
+        code=code("training/retrain.py", job_code.restriction),
     message:
         "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
@@ -172,9 +172,9 @@ rule evaluate:
         **requests("evaluate"),
     params:
         study=STUDY.study,
-        metrics=job(settings.main_metrics),
-        further=job(settings.names, "further"),
-        beams=job(settings.beams),
+        metrics=job(Job.main_metrics),
+        further=job(Job.names, "further"),
+        beams=job(Job.beams),
         precision=STUDY.precision,
         code=code("training/evaluate.py"),
     message:
@@ -206,7 +206,7 @@ rule transfer:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        model=job(Job.loaded_model),
         version=job(versions.weights),
         metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
         transfer=section(

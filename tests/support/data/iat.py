@@ -43,7 +43,7 @@ def metrics(tasks: list[str]) -> dict[str, str]:
 
 
 def labels(config: Study) -> dict[str, str]:
-    return variants.RETRAININGS.labels(variant.heads for variant in config.variants)
+    return variants.RETRAININGS.labels(variant.heads for variant in config.variants.values())
 
 
 def iat_table(config: Study) -> pd.DataFrame:
@@ -58,14 +58,14 @@ def iat_table(config: Study) -> pd.DataFrame:
 
 def improvement_table(config: Study) -> pd.DataFrame:
     """Table `improvement`, without p over seeds of one or two."""
-    plain, others = config.variants[0].method, against(config.variants)
+    plain, others = next(iter(config.variants)), against([*config.variants.values()])
     tasks = list(config.tasks)
     table = made(
         "improvement", model="m", mixture="all", method=[plain, *others], task=["mean", *tasks],
         n_seeds=len(config.seeds), ci_over="seeds and examples" if len(config.seeds) > 2 else "examples",
     )  # fmt: skip
     for name in ("sampling", "heads", "alpha", "delta"):
-        table[name] = table["method"].map({v.method: getattr(v, name) for v in config.variants})
+        table[name] = table["method"].map({v.method: getattr(v, name) for v in config.variants.values()})
     table = table.assign(
         metric=table["task"].map(metrics(tasks) | {"mean": "mean"}), against=table["method"].map(others)
     )

@@ -8,6 +8,8 @@ from headspec.config.values import MEAN, NONE, RANDOM, named
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)
 #: mixture of a run of the unchanged encoder
 NO_MIXTURE = "none"
+#: `kept` in the path of a pruned run that keeps the heads that its method leaves open
+OPEN = "open"
 #: represents heads that all tasks share
 ALL = "all"
 #: method in rows on the unchanged encoder
@@ -57,10 +59,20 @@ class PrunedRun:
 
     @property
     def path(self) -> str:
-        """Its folder, relative to the folder of runs."""
+        """Its folder, relative to the folder of runs; `kept_fraction` and `penalty` read its last part."""
         more = "" if self.penalty is None else f"-{named(self.penalty)}"
-        kept = f"open{more}" if self.fraction is None else named(self.fraction)
+        kept = f"{OPEN}{more}" if self.fraction is None else named(self.fraction)
         return f"{self.run.path}/gates/{self.pruning_method}/{self.scope}/{kept}"
+
+
+def kept_fraction(kept: str) -> float | None:
+    """Return the fraction of heads to keep; None for as many as a method leaves open."""
+    return None if kept.startswith(OPEN) else float(kept)
+
+
+def penalty(kept: str) -> float | None:
+    """Return the penalty of an open-ended method; None for `gates.penalty`."""
+    return float(kept.removeprefix(f"{OPEN}-")) if kept.startswith(f"{OPEN}-") else None
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,17 @@ from importlib import metadata
 from pathlib import Path
 
 from headspec.errors import DataError, MissingError, nearest, shown
+from headspec.provenance.user_files import Place
 
 #: prefixes of sources that are not local paths
 ELSEWHERE = ("package:", "hub:")
 #: a revision on the hub that never changes
 COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def place(source: str | None) -> str | None:
+    """Return a source as a param; names in packages and hubs matter, the spelling of paths does not."""
+    return Place(source) if source and not source.startswith(ELSEWHERE) else source
 
 
 def locate(source: str, key: str) -> Path:

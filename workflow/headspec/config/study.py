@@ -1,6 +1,7 @@
 """The study, models x mixtures of tasks x methods x seeds, and its training runs."""
 
 import itertools
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -93,10 +94,10 @@ class Study(Section):
         groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
         return {"+".join(pair): pair for pair in pairs} | groups
 
-    @property
-    def mixtures_and_tasks(self) -> list[str]:
-        """The names of all mixtures and tasks; a task also names its single-task run."""
-        return [*self.mixture_tasks, *self.tasks]
+    @cached_property
+    def tasks_by_mixture(self) -> dict[str, tuple[str, ...]]:
+        """The tasks of each mixture by name, and of each single-task run, which is named after its task."""
+        return self.mixture_tasks | {task: (task,) for task in self.tasks}
 
     @property
     def correlated(self) -> str:
@@ -120,16 +121,36 @@ class Study(Section):
         """Number of random masks for each head list, enough for p to reach 1 - confidence."""
         return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
 
+    @cached_property
+    def variants(self) -> dict[str, Variant]:
+        """The variants of training compared on `iat.mixtures`, by method, `tuned` first."""
+        planned = variants.planned(self.iat, self.training.sampling)
+        return {variant.method: variant for variant in planned}
+
     @property
-    def variants(self) -> list[Variant]:
-        """The variants of training compared on `iat.mixtures`, `tuned` first."""
-        return variants.planned(self.iat, self.training.sampling)
+    def continued(self) -> list[str]:
+        """Methods of plain training that variants continue."""
+        return list(dict.fromkeys(variant.base for variant in self.variants.values()))
+
+    @property
+    def retrained(self) -> list[str]:
+        """Methods of the variants that continue plain training."""
+        return [method for method in self.variants if method not in self.continued]
+
+    def trains(self, method: str) -> str:
+        """Return what a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
+        entry = None if method in self.variants else methods.METHODS.get(method)
+        return entry.trains if entry else "all"
 
     @property
     def iat_runs(self) -> list[Run]:
         """The runs of every variant, including plain training, and of each of its tasks alone."""
         tasks = self.mixture_tasks
-        kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
+        kinds = [
+            (mixture, tasks[mixture], v.method)
+            for mixture in self.iat.mixtures
+            for v in self.variants.values()
+        ]
         alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
         return self._runs([*kinds, *((task, (task,), "single") for task in alone)])
 
@@ -205,7 +226,7 @@ class Study(Section):
 
     def _chosen(self, section: Atlas | Gates | Probes, runs: list[Run]) -> list[Run]:
         """Return those of `runs`, each once, that have a section's methods and mixtures."""
-        wanted = {*(section.mixtures or self.mixtures_and_tasks)}
+        wanted = {*(section.mixtures or self.tasks_by_mixture)}
         every = {run.path: run for run in runs}.values()
         return [run for run in every if run.method in section.methods and run.mixture in wanted]
 

@@ -102,10 +102,15 @@ def _variant(name: str, base: str, sampling: str, alpha: float, delta: float, su
     return Variant(method(name) + suffix, base, sampling, heads=name, alpha=own, delta=delta)
 
 
-def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str, Any]:
+def rewarmed_peak(iat: IAT, learning_rate: float) -> float | None:
+    """Return the peak learning rate after the branch, given that of training; None if rates continue."""
+    return (iat.peak or learning_rate) if iat.rate == REWARMED else None
+
+
+def settings(variant: Variant, iat: IAT, samples: int, learning_rate: float) -> dict[str, Any]:
     """Return how a variant differs from IAT, for the job that trains it.
 
-    `samples` is `importance.samples`, and `peak` is `training.learning_rate`.
+    `samples` is `importance.samples`, and `learning_rate` that of `training`.
     """
     retraining = RETRAININGS[str(variant.heads)]
     values: dict[str, Any] = {"heads": retraining.heads, "alpha": variant.alpha}
@@ -115,8 +120,8 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
         values |= {"rescorings": iat.rescorings, "samples": samples}
     if not retraining.dropout:
         values["dropout"] = False
-    if iat.rate == REWARMED:
-        values["peak"] = peak if iat.peak is None else iat.peak
+    if rewarmed := rewarmed_peak(iat, learning_rate):
+        values["peak"] = rewarmed
     return values
 
 

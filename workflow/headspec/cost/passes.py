@@ -52,7 +52,7 @@ class StageJob:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        return tuple(self.layout.mixtures.get(self.wildcards.get("mixture", ""), ()))
+        return tuple(self.layout.study.tasks_by_mixture.get(self.wildcards.get("mixture", ""), ()))
 
     @property
     def method(self) -> str:
@@ -60,7 +60,7 @@ class StageJob:
 
     @property
     def variant(self) -> Variant:
-        variants = self.layout.variants
+        variants = self.layout.study.variants
         return variants.get(self.method, variants["tuned"])
 
     def trained(self, part: float) -> list[Load]:

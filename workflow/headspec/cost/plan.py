@@ -155,7 +155,7 @@ class Plan:
 
     def learnt(self, model: str, method: str) -> float:
         """Return the bytes of what a run trains in its encoder and saves, without classifiers."""
-        trains = self.extent.layout.trains(method)
+        trains = self.extent.layout.study.trains(method)
         if trains == "adapters":
             lora, empty = self.extent.study.training.lora, throughput.empty(self.extent.configs[model])
             return NUMBER_BYTES * trainable.size(empty, lora.rank, lora.layers)
@@ -204,7 +204,7 @@ class Plan:
         """Yield a line on the job that requests most memory."""
         extent, gpu = self.extent, self.gpus > 0
         models = dict.fromkeys(
-            (job.stage, job.wildcards["model"], extent.layout.trains(job.wildcards.get("method", "")))
+            (job.stage, job.wildcards["model"], extent.layout.study.trains(job.wildcards.get("method", "")))
             for job in self.jobs
             if job.stage in STAGES and job.wildcards["model"] in extent.configs
         )
@@ -220,7 +220,7 @@ class Plan:
     def assumptions(self) -> Iterator[str]:
         """Yield the assumptions of the plan, one line each, with their numbers."""
         extent, study = self.extent, self.extent.study
-        trained = any(extent.layout.trains(run.method) != "nothing" for run in study.runs)
+        trained = any(extent.layout.study.trains(run.method) != "nothing" for run in study.runs)
         for task, size in extent.sizes.items():
             yield f"{task}: {size.train:,} training and {size.validation:,} validation examples, {size.note}"
             yield from self._lengths(task, trained)

@@ -63,7 +63,7 @@ class Requests:
             return memory.megabytes(self.study, model, stage, bool(self.gpu), trains)
 
         def function(wildcards: Any, attempt: int) -> int:
-            trains = self.layout.trains(wildcards.get("method", ""))
+            trains = self.layout.study.trains(wildcards.get("method", ""))
             processes = max(1, self.training_gpus(wildcards)) if spread else 1
             return attempt * processes * process(wildcards.model, trains)
 
@@ -94,13 +94,13 @@ class Requests:
     def gpus(self, wildcards: Any) -> int:
         """Return the GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
         job = Job(self.layout, wildcards)
-        return self.gpu * (job.model.gpus if job.trains == "nothing" else 1)
+        return self.gpu * (job.model.gpus if job.trains() == "nothing" else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
         """Return the GPUs of a job that trains: those of its model, or one if it trains no encoder."""
         job = Job(self.layout, wildcards)
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
-        if job.trains == "classifiers" or branch_at_trunk:
+        if job.trains() == "classifiers" or branch_at_trunk:
             return self.gpu
         return self.gpu * job.model.gpus
 
@@ -116,7 +116,7 @@ class Requests:
         """
         if wildcards.method == "single" and self.study.similarity.compares_models:
             return COMPARED
-        return len(self.layout.mixtures.get(wildcards.mixture, ()))
+        return len(self.layout.study.tasks_by_mixture.get(wildcards.mixture, ()))
 
 
 def microbatches(wildcards: Any, attempt: int) -> int:

@@ -66,7 +66,7 @@ def train(job: StageJob) -> Iterator[Load]:
 
     Frozen runs count only examples that are encoded again: classifiers cost almost nothing.
     """
-    trains = job.layout.trains(job.method)
+    trains = job.layout.study.trains(job.method)
     if trains != "classifiers":
         for load in job.trained(1.0):
             yield load._replace(purpose="importance") if trains == "adapters" else load

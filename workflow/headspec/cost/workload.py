@@ -92,7 +92,7 @@ class Extent:
 
     def knows(self, wildcards: Mapping[str, str]) -> bool:
         """Return whether the model and tasks in the wildcards of a job are known."""
-        mixture = self.layout.mixtures.get(wildcards.get("mixture", ""), ())
+        mixture = self.layout.study.tasks_by_mixture.get(wildcards.get("mixture", ""), ())
         tasks = [wildcards["task"]] if "task" in wildcards else mixture
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
 

@@ -9,7 +9,7 @@ from headspec.config.runs import PRETRAINED, Run
 from headspec.config.values import named
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS
-from headspec.pipeline.settings import text_sources, unread_leaks
+from headspec.pipeline.shared_texts import text_sources, unread_leaks
 from headspec.tasks.registry import kind
 
 # --- texts and their tokens
@@ -58,7 +58,7 @@ def tokens(job: Job, split: str) -> list[str]:
     """Return tokens of a split, or of its prompts, for a run's tasks in order."""
 
     def folder(name: str) -> str:
-        worded = job.trains == "nothing" and kind(job.study.tasks[name]).prompts
+        worded = job.trains() == "nothing" and kind(job.study.tasks[name]).prompts
         return (PROMPTS if worded else "tokens/{model}/{task}").format(**{**job.wildcards, "task": name})
 
     return [job.layout.result(folder(name), f"{split}.parquet") for name in job.tasks]
@@ -67,12 +67,12 @@ def tokens(job: Job, split: str) -> list[str]:
 def targets(job: Job, split: str) -> list[str]:
     """Return the tokens of a split of each of a run's translations."""
     model = job.wildcards.model
-    return [job.layout.result("tokens", model, task, f"{split}.parquet") for task in job.translations]
+    return [job.layout.result("tokens", model, task, f"{split}.parquet") for task in job.translations()]
 
 
 def features(job: Job) -> list[str]:
     """Return features for a run's tasks on texts, if its method is frozen and seeds share the encoder."""
-    if job.model.weights != PRETRAINED or job.trains != "classifiers":
+    if job.model.weights != PRETRAINED or job.trains() != "classifiers":
         return []
     tasks = [name for name, task in job.tasks.items() if kind(task).pooled]
     return [job.layout.result("features", job.wildcards.model, f"{name}.parquet") for name in tasks]

@@ -8,7 +8,7 @@ from functools import cached_property
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
 from headspec.config.pruning_methods import any_learnt
-from headspec.config.runs import PrunedRun, Run, Variant
+from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import Study
 from headspec.data import submission
 from headspec.data.planned import Planned
@@ -55,38 +55,15 @@ class Layout:
     # --- runs
 
     @cached_property
-    def mixtures(self) -> dict[str, tuple[str, ...]]:
-        """The tasks of each mixture by name; single tasks are mixtures, too."""
-        return self.study.mixture_tasks | {task: (task,) for task in self.study.tasks}
-
-    @cached_property
     def methods(self) -> list[str]:
         """All methods."""
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
 
-    def trains(self, method: str) -> str:
-        """Return what a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
-        return "all" if method in self.variants or method not in METHODS else METHODS[method].trains
-
-    @cached_property
+    @property
     def trained(self) -> list[str]:
         """The methods that train from the pretrained model."""
-        return [m for m in self.methods if m not in self.retrained and self.trains(m) != "nothing"]
-
-    @cached_property
-    def variants(self) -> dict[str, Variant]:
-        """The variants of training, IAT and its controls, by method."""
-        return {variant.method: variant for variant in self.study.variants}
-
-    @cached_property
-    def bases(self) -> list[str]:
-        """Methods of plain training that variants continue."""
-        return list(dict.fromkeys(variant.base for variant in self.variants.values()))
-
-    @cached_property
-    def retrained(self) -> list[str]:
-        """Methods that continue a branch of plain training."""
-        return [method for method in self.variants if method not in self.bases]
+        study = self.study
+        return [m for m in self.methods if m not in study.retrained and study.trains(m) != "nothing"]
 
     @cached_property
     def mixed(self) -> list[Run]:
@@ -108,7 +85,7 @@ class Layout:
         """Number of jobs that train the encoder, which dominate a study's work."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
         pruned = self.study.pruned_runs if "gates" in self.study.methods else []
-        return sum(self.trains(run.method) != "classifiers" for run in runs) + len(pruned)
+        return sum(self.study.trains(run.method) != "classifiers" for run in runs) + len(pruned)
 
     @cached_property
     def preview(self) -> list[Run]:
@@ -228,7 +205,7 @@ class Layout:
     @cached_property
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        swept = [v for v in self.variants.values() if v.heads == "top" and v.base == "tuned"]
+        swept = [v for v in self.study.variants.values() if v.heads == "top" and v.base == "tuned"]
         figures = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
         return list(map(".".join, itertools.product(figures, self.study.models, self.study.iat.mixtures)))
 

@@ -66,7 +66,7 @@ def joint(job: Job) -> str | None:
     """Return the largest probed mixture that contains a job's task."""
     asked = job.wildcards.model, "tuned", job.wildcards.task
     mixtures = [name for model, name, method, task in _groups(job.layout) if (model, method, task) == asked]
-    return max(mixtures, key=lambda name: len(job.layout.mixtures[name]), default=None)
+    return max(mixtures, key=lambda name: len(job.layout.study.tasks_by_mixture[name]), default=None)
 
 
 def _shown(job: Job) -> dict[str, list[str]]:

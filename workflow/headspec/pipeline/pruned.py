@@ -4,18 +4,15 @@ from typing import Any
 
 from headspec.config.measures import heads as head_measures
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.config.runs import PrunedRun, Run
+from headspec.config.runs import OPEN, PrunedRun, Run, penalty
 from headspec.config.sections.gates import Gates
 from headspec.config.study import plain
-from headspec.config.values import IMPORTANCE, WHOLE, named
-from headspec.errors import ConfigError, listing
+from headspec.config.values import IMPORTANCE, WHOLE
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 
 #: folder of a run pruned to a number of heads, with wildcards
 PRUNED_RUN = RUN + "/gates/{pruning_method}/{scope}/{kept}"
-#: value of `kept` for the heads that an open-ended pruning method leaves open
-OPEN = "open"
 
 # --- of a study
 
@@ -113,21 +110,9 @@ def gates(job: Job) -> dict[str, Any]:
         "rescorings": method.chosen == "stepwise",
         "attention": values["attention"] and method.chosen not in ("all", "copied"),
     }
-    others = {f"{OPEN}-{named(penalty)}": penalty for penalty in values["penalties"]}
-    values["penalty"] = others.get(job.wildcards.kept, values["penalty"])
+    values["penalty"] = penalty(job.wildcards.kept) or values["penalty"]
     kept: dict[str, Any] = plain(Gates(**{key: values[key] for key, is_used in used.items() if is_used}))
     return kept
-
-
-def fraction(job: Job) -> float | None:
-    """Return the fraction of heads to keep; None for an open-ended method."""
-    study, kept = job.study, job.wildcards.kept
-    if kept.startswith(OPEN):
-        return None
-    fractions = {named(each): each for each in (1.0, 1 - study.pruning.fraction, *study.gates.kept)}
-    if kept not in fractions:
-        raise ConfigError(f"no runs pruned to '{kept}' of their heads; expected one of {listing(fractions)}")
-    return fractions[kept]
 
 
 def samples(job: Job) -> int | None:

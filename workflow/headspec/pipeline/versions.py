@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from headspec.config.sources import ELSEWHERE, locate
+from headspec.config.sources import locate
 from headspec.data.sources import readers
 from headspec.data.sources import treebank as bank
 from headspec.errors import MissingError
@@ -12,12 +12,6 @@ from headspec.models.pretrained import folders
 from headspec.models.pretrained.model_files import Part
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
-from headspec.provenance.user_files import Place
-
-
-def place(source: str | None) -> str | None:
-    """Return a source as a param; names in packages and hubs matter, the spelling of paths does not."""
-    return Place(source) if source and not source.startswith(ELSEWHERE) else source
 
 
 def source(job: Job) -> str:

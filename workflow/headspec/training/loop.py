@@ -114,7 +114,7 @@ class Trainer:
         if not frozen:
             model.attend_for_gradients(device)
         for head in model.task_heads:
-            head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only translation runs have it
+            head.smoothing = settings.label_smoothing
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: UpdateRule = Updates(model, settings)
         self.gating: Gating | None = None

@@ -174,7 +174,7 @@ class Updates:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.clip = settings.clip
         groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
-        if own := getattr(settings, "decoder_learning_rate", None):  # only runs with word tasks have it
+        if own := settings.decoder_learning_rate:
             own_heads = [head for head in model.task_heads if head.own_rate]
             faster = [parameter for head in own_heads for parameter in head.parameters()]
             decoder_ids = set(map(id, faster))

@@ -17,7 +17,7 @@ snakemake: Snakemake
 with stage(snakemake, f"learn {snakemake.output[0]}"):
     job, output, params = ModelStage(snakemake), Path(snakemake.output[0]), snakemake.params
     gates = Gates.from_params(params.gates)
-    training = Training.from_params(params.training)
+    training = Training(**params.training)
     with resumable(job, output.with_name("learning.pt"), "tasks", "method", "gates") as checkpoint:
         model, setup, plan = prepared(job, snakemake.input.tokens, gates, training)
         gating = plan.gating(None, None)

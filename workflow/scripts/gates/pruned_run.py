@@ -34,7 +34,7 @@ def ranked_on(task: str, available: int) -> np.ndarray:
 with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     job, folder = ModelStage(snakemake), Path(snakemake.output.gates).parent
     gates = Gates.from_params(params.gates)
-    training = Training.from_params(params.training)
+    training = Training(**params.training)
     held_out = job.examples(params.tasks, files.validation)
     maps = copied = None
     if files.get("heads"):
@@ -43,7 +43,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             maps = {task: half_maps(table, task, measured["measure"])[0] for task in params.tasks}
         else:
             maps = {task: importance_map(table, task) for task in params.tasks}
-    settings = ("tasks", "method", "gates", "fraction", "samples")
+    settings = ("tasks", "method", "gates", "samples")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
         model, setup, plan = prepared(job, files.tokens, gates, training)
         if files.get("copied"):

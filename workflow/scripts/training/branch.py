@@ -22,7 +22,7 @@ title = "branch {model}/{mixture}/{method}/seed{seed} at {delta}".format(**wildc
 with stage(snakemake, title):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
-    setup = Setup(examples, Training.from_params(params.training), job.seed, job.device, job.microbatches)
+    setup = Setup(examples, Training(**params.training), job.seed, job.device, job.microbatches)
     output, trunk = Path(snakemake.output.state), snakemake.input.trunk
     with resumable(job, output.parent / "checkpoint.pt", "tasks") as checkpoint:
         model = job.pretrained(classes)

@@ -20,7 +20,7 @@ params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
-    setup = Setup(examples, Training.from_params(params.training), job.seed, job.device, job.microbatches)
+    setup = Setup(examples, Training(**params.training), job.seed, job.device, job.microbatches)
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in params.tasks}
     variant = params.variant

@@ -21,7 +21,7 @@ params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
-    training = Training.from_params(params.training)
+    training = Training(**params.training)
     features = reference = None
     if params.trains == "classifiers":
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}

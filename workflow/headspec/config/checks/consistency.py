@@ -34,7 +34,7 @@ def problems(study: Study) -> Iterator[str]:
     yield from transfer_problems(study)
     chosen = {"atlas": study.atlas.mixtures, "gates": study.gates.mixtures, "probes": study.probes.mixtures}
     for key, mixtures in chosen.items():
-        yield from names.unknown(f"{key}.mixtures", mixtures, study.mixtures_and_tasks, "mixture")
+        yield from names.unknown(f"{key}.mixtures", mixtures, study.tasks_by_mixture, "mixture")
     yield from _atlas(study)
     yield from _gates(study)
     yield from _probes(study)
@@ -104,7 +104,7 @@ def _gates(study: Study) -> Iterator[str]:
         expected = listing(name for name, method in PRUNING_METHODS.items() if method.open_ended)
         yield f"gates.penalties: not used; expected one of {expected} in gates.pruning_methods."
     for i, penalty in enumerate(gates.penalties):
-        if named(penalty) == named(gates.penalty):
+        if penalty == gates.penalty:
             yield f"gates.penalties.{i}: got {named(penalty)}, the same as gates.penalty; use another value."
     for i, name in enumerate(atlas.rankings if gates.attention else []):
         if MEASURES[name].learnt:
@@ -195,13 +195,6 @@ def iat_problems(study: Study) -> Iterator[str]:
     elif "iat" in methods and not section.mixtures and not study.transfer.tasks:
         yield "iat.mixtures: nothing to train; expected a mixture or more, because methods has 'iat'."
     yield from _unused(section)
-    for key, main in {"alphas": section.alpha, "deltas": section.delta}.items():
-        for i, value in enumerate(getattr(section, key)):
-            if value != main and named(value) == named(main):
-                yield (
-                    f"iat.{key}.{i}: got {value}, whose runs would share the name of {main}; use a different "
-                    "value."
-                )
     keys = {"iat.delta": section.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(section.deltas)}
     for key, delta in keys.items():
         if section.mixtures and delta > section.reserve:

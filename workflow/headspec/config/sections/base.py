@@ -1,6 +1,5 @@
 """Base class of sections, and types of values with their checks."""
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from encodings.aliases import aliases
 from typing import Annotated, Any, Self, TypeVar
@@ -88,11 +87,10 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values
 
 
-def _named_apart(values: list[Any]) -> list[Any]:
-    for value, other in itertools.combinations([value for value in values if isinstance(value, float)], 2):
-        if named(value) == named(other):
-            raise ValueError(f"{value!r} and {other!r} are both {named(other)} in names of files; keep one")
-    return values
+def _in_paths(value: float) -> float:
+    if float(named(value)) != value:
+        raise ValueError(f"got {value!r}, expected at most six digits, as in paths: {named(value)}")
+    return value
 
 
 def _labels(value: Any) -> Any:
@@ -159,12 +157,13 @@ Values = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=l
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]
+#: a number that is part of paths, which scripts read from them
+IN_PATHS = AfterValidator(_in_paths)
 Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
 FractionBelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
 Distinct = Annotated[
     list[T],
     AfterValidator(_distinct),
-    AfterValidator(_named_apart),
     Field(json_schema_extra={"uniqueItems": True}),
 ]
 NAME_RULE = f"name (at most {LONGEST_NAME} letters, digits, '.', '_', '-')"

@@ -6,13 +6,23 @@ from pydantic import Field
 
 from headspec import head_arrays
 from headspec.config import pruning_methods
-from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
+from headspec.config.sections.base import (
+    IN_PATHS,
+    NUMBER,
+    Count,
+    Distinct,
+    Fraction,
+    OneOf,
+    Positive,
+    Section,
+)
 
 MethodName = Annotated[str, OneOf(pruning_methods.names, plugged=True)]
 Made = Annotated[str, OneOf(pruning_methods.PRUNING_METHODS, plugged=True)]
 Source = Annotated[str, OneOf(pruning_methods.sources, plugged=True)]
 Kind = Annotated[str, OneOf(head_arrays.KINDS)]
-Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
+Share = Annotated[float, Field(gt=0, lt=1), NUMBER, IN_PATHS]
+Penalty = Annotated[Positive, IN_PATHS]
 
 
 class Gates(Section):
@@ -45,12 +55,12 @@ class Gates(Section):
         description="initial fraction of these passes in which gates learn or heads close",
     )
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
-    penalty: Positive = Field(
+    penalty: Penalty = Field(
         0.02,
         description="coefficient of the penalty of `l0`, `static`, `dynamic` and `causal`, per head; He and "
         "Choi (2021) give this times the number of heads",
     )
-    penalties: Distinct[Positive] = Field(
+    penalties: Distinct[Penalty] = Field(
         [],
         description="further coefficients, for which `l0`, `static`, `dynamic` and `causal` are also run",
     )

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from headspec.config import variants
 from headspec.config.sections.base import (
+    IN_PATHS,
     NUMBER,
     Count,
     Distinct,
@@ -18,6 +19,8 @@ from headspec.config.sections.base import (
 from headspec.config.sections.training import Sampling
 
 Control = Annotated[str, OneOf(variants.CONTROLS)]
+Alpha = Annotated[Fraction, IN_PATHS]
+Delta = Annotated[FractionBelowOne, IN_PATHS]
 Rate = Annotated[str, OneOf(variants.RATES)]
 
 
@@ -25,10 +28,8 @@ class IAT(Section):
     """Important attention-head training (IAT): at the end, each task trains only its own heads."""
 
     mixtures: Distinct[str] = Field([], description="mixtures to train with IAT: groups, or `a+b` for pairs")
-    alpha: Fraction = Field(
-        0.3, description="fraction of all heads that a task owns, its most important ones"
-    )
-    delta: FractionBelowOne = Field(
+    alpha: Alpha = Field(0.3, description="fraction of all heads that a task owns, its most important ones")
+    delta: Delta = Field(
         0.1, description="last fraction of training, in which a task updates only these heads"
     )
     projections: Literal["qkv", "qkvo"] = Field(
@@ -48,14 +49,12 @@ class IAT(Section):
         None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
     )
     rescorings: Count = Field(3, description="how often `rescored` rescores heads after the branch")
-    alphas: Distinct[Fraction] = Field([], description="further values of alpha, each with every delta")
-    deltas: Distinct[FractionBelowOne] = Field(
-        [], description="further values of delta, each with every alpha"
-    )
+    alphas: Distinct[Alpha] = Field([], description="further values of alpha, each with every delta")
+    deltas: Distinct[Delta] = Field([], description="further values of delta, each with every alpha")
     samplings: Distinct[Sampling] = Field(
         [], description="further values of `training.sampling`, each with and without IAT"
     )
-    reserve: FractionBelowOne = Field(
+    reserve: Delta = Field(
         0.2,
         description="largest delta possible without retraining: the state before this last fraction is kept",
     )

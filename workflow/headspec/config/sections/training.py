@@ -1,5 +1,8 @@
 """The section `training`."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -52,3 +55,16 @@ class Training(Section):
     checkpoint_minutes: NotNegative = Field(5.0, description="minutes between checkpoints")
     frozen: FrozenTraining = FrozenTraining()
     lora: LoRATraining = LoRATraining()
+
+    def for_method(self, method: str, unused: Iterable[str] = ()) -> Training:
+        """Return the settings by which `method` trains.
+
+        Keys in the section named after the method, such as `frozen`, replace the general ones. Keys without
+        effect have their defaults, so that an edit of them reruns nothing: the sections of other methods,
+        `checkpoint_minutes`, and those in `unused`.
+        """
+        sections = {key for key, value in self if isinstance(value, Section)}
+        without = {"checkpoint_minutes", *sections, *unused} - {method}
+        values = {key: value for key, value in self if key not in without}
+        own = {key: value for key, value in values.get(method, ()) if key in Training.model_fields}
+        return Training(**values | own)

@@ -172,7 +172,8 @@ def _tokenizer(params: list[str], model: str, results: Path) -> tuple[Tokenizer,
 
     Records have no paths, so the model's location is taken from the config of the results.
     """
-    (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
+    mappings = [literal_eval(each) for each in params if each.startswith("{")]
+    (source,) = (each for each in mappings if "max_length" in each)
     try:
         source["source"] = yaml.safe_load((results / CONFIG).read_bytes())["models"][model]["source"]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
