@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headspec.config.sections.task import Task
-from headspec.data import account, prepare, splits
+from headspec.data import prepare, reading_report, splits
 from headspec.errors import DataError
 from support.data.mutations import MUTATIONS, UNTOLD
 from support.data.sources import written
@@ -27,7 +27,7 @@ def planned(source: Path, keys: dict[str, Any]) -> tuple[Rows | None, list[str]]
         read = prepare.read_source("t", task, 0)
     except DataError as error:
         return None, [str(error)]
-    said = account.odd("t", task, read)
+    said = reading_report.odd("t", task, read)
     frames = splits.read_labelled("t", task).values()
     pairs = [pair for frame in frames for pair in zip(frame["text_a"], frame["label"], strict=True)]
     return [(text, _value(label, task.type)) for text, label in pairs], said

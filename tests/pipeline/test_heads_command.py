@@ -9,8 +9,8 @@ import pytest
 from transformers import AutoTokenizer, BertForSequenceClassification, BertForTokenClassification
 
 from headspec.errors import HeadspecError
-from headspec.pipeline.commands.quick import examples
-from headspec.pipeline.commands.quick.heads import write_page
+from headspec.pipeline.commands.from_files import examples
+from headspec.pipeline.commands.from_files.heads import write_page
 from support import tiny
 from support.data.sources import written
 from support.model_types import any_model

@@ -13,8 +13,8 @@ from headspec.config import loading
 from headspec.cost import budget
 from headspec.errors import ConfigError, DataError, HeadspecError
 from headspec.pipeline import preflight
-from headspec.pipeline.commands.quick import found
-from headspec.pipeline.commands.quick.new_study import SHORT, model_source, write_study
+from headspec.pipeline.commands.from_files import found
+from headspec.pipeline.commands.from_files.new_study import SHORT, model_source, write_study
 from support.data import good_tables as good
 from support.data.good_tables import Table
 from support.data.sources import written

@@ -17,7 +17,7 @@ from headspec.models.batching import Examples
 from headspec.models.language import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import special_tokens
-from headspec.tasks.kinds.text import encoding, head
+from headspec.tasks.kinds.language_modelling import encoding, head
 from headspec.tasks.metrics import chance, score
 from support import language, models
 from support.tiny import CPU

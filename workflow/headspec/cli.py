@@ -88,7 +88,7 @@ def new(
     """Write a commented study of files: a task in each, and a mixture of all."""
     from functools import partial
 
-    from headspec.pipeline.commands.quick.new_study import write_study
+    from headspec.pipeline.commands.from_files.new_study import write_study
 
     fit = None
     if minutes is not None:
@@ -107,7 +107,7 @@ def heads(
     out: Annotated[Path, typer.Option(help="Page to write; it must not exist.")] = Path("heads.html"),
 ) -> None:
     """Print the heads of one model that one table needs most, and write a page with curve and map."""
-    from headspec.pipeline.commands.quick.heads import write_page
+    from headspec.pipeline.commands.from_files.heads import write_page
 
     _say(write_page(model, data, out))
 

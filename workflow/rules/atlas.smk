@@ -342,7 +342,7 @@ rule single_heads:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
-        metrics=LAYOUT.main_metrics,
+        metrics=STUDY.main_metrics,
         dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("atlas/single_heads.py"),
@@ -371,7 +371,7 @@ rule rankings:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         sources=job(shared_texts.text_sources, LAYOUT.atlas_runs),
-        metrics=LAYOUT.main_metrics,
+        metrics=STUDY.main_metrics,
         fraction=STUDY.pruning.fraction,
         dissociation=section("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,

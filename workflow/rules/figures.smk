@@ -146,7 +146,7 @@ FIGURES = [
             "scores": rules.improvement.output.scores,
         },
         {
-            "metrics": LAYOUT.main_metrics,
+            "metrics": STUDY.main_metrics,
             "variants": [plain(variant) for variant in STUDY.variants.values()],
         }
         | TASKS
@@ -193,7 +193,7 @@ FIGURES = [
         "Transfer",
         ("model", "task"),
         {"summary": rules.transfer_scores.output.summary},
-        {"metrics": LAYOUT.main_metrics, "controls": variants.places(STUDY.transfer.methods)},
+        {"metrics": STUDY.main_metrics, "controls": variants.places(STUDY.transfer.methods)},
         file="transfer",
     ),
     Figure(
@@ -390,7 +390,7 @@ FIGURES = [
             "gains": result("tables/gains.parquet"),
             "predictions": rules.gain_predictions.output.predictions,
         },
-        {"metrics": {task: LAYOUT.main_metrics[task] for task in LAYOUT.compared}},
+        {"metrics": {task: STUDY.main_metrics[task] for task in LAYOUT.compared}},
     ),
 ]
 if STUDY.brain:

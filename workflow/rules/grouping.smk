@@ -28,7 +28,7 @@ rule sharing:
         metrics=lambda wildcards: (
             probing.metrics(LAYOUT)
             if wildcards.table == "sharing"
-            else {task: every[:1] for task, every in LAYOUT.metrics.items()}
+            else {task: every[:1] for task, every in STUDY.metrics.items()}
         ),
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -61,7 +61,7 @@ rule gain_predictions:
         study=STUDY.study,
         models=list(STUDY.models),
         tasks=LAYOUT.compared,
-        metrics=LAYOUT.main_metrics,
+        metrics=STUDY.main_metrics,
         confidence=STUDY.dissociation.confidence,
         seed=STUDY.data_seed,
         code=code("statistics/gain_predictions.py"),

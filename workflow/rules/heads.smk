@@ -74,6 +74,7 @@ rule prune:
         **requests("prune"),
     params:
         study=STUDY.study,
+        tasks=job(Job.task_names),
         metrics=job(Job.metrics),
         beams=job(Job.beams),
         pruning=section(

@@ -99,6 +99,20 @@ class Study(Section):
         """The tasks of each mixture by name, and of each single-task run, which is named after its task."""
         return self.mixture_tasks | {task: (task,) for task in self.tasks}
 
+    @cached_property
+    def metrics(self) -> dict[str, list[str]]:
+        """The metrics that compare models, the main one first, by task or further split of a task."""
+        further = {name: task for task in self.tasks.values() for name in task.further}
+        return {
+            name: [metric for metric in task.metrics if metric not in kind(task).beside]
+            for name, task in (self.tasks | further).items()
+        }
+
+    @cached_property
+    def main_metrics(self) -> dict[str, str]:
+        """The main metric by task or further split of a task."""
+        return {name: metrics[0] for name, metrics in self.metrics.items()}
+
     @property
     def correlated(self) -> str:
         """The method whose dissociation is correlated with similarity: the first one of the study."""

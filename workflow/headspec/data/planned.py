@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
-from headspec.data import account, overlap, prepare, quality
+from headspec.data import overlap, prepare, quality, reading_report
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_cache
 from headspec.errors import DataError
@@ -44,7 +44,7 @@ class Planned:
                 split: held.counts | {"examples": len(held.rows[: task.validation_examples])}
                 for split, held in further.items()
             }
-            found += account.facts(name, task, prepared.counts | more, source)
+            found += reading_report.facts(name, task, prepared.counts | more, source)
         return found
 
     def warnings(self, study: Study) -> list[str]:
@@ -52,7 +52,7 @@ class Planned:
         lines: list[Iterable[str]] = []
         for name, source in self.sources.items():
             task = study.tasks[name]
-            lines += [account.odd(name, task, source)]
+            lines += [reading_report.odd(name, task, source)]
             lines += [kind(task).notes(f"tasks.{name}", task, source.classes)]  # jobs do not load kinds
         qualities = {name: source.quality for name, source in self.sources.items()}
         cut = [quality.cut(name, model.max_length, qualities) for name, model in study.models.items()]

@@ -13,7 +13,7 @@ from headspec.config.values import RANDOM
 from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
 from headspec.pipeline.layout import RUN, Layout
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.registry import KINDS, kind
 
 Values = dict[str, Any]
@@ -152,7 +152,7 @@ class Job:
 
     def prompt(self) -> Values:
         """Return the keys of a task for the method `prompted`."""
-        values: Values = plain(self.task.model_dump(include={"type", *prompt_keys.KEYS}))
+        values: Values = plain(self.task.model_dump(include={"type", *prompt_checks.KEYS}))
         asked = kind(self.task).asked(self.task)
         return values | ({"asked": asked} if asked else {})
 

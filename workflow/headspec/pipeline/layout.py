@@ -119,20 +119,6 @@ class Layout:
         return {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
 
     @cached_property
-    def metrics(self) -> dict[str, list[str]]:
-        """The metrics that compare models, the main one first, by task or further split of a task."""
-        tasks = self.study.tasks
-        further = {name: task for task in tasks.values() for name in task.further}
-        return {
-            name: [metric for metric in task.metrics if metric not in kind(task).beside]
-            for name, task in (tasks | further).items()
-        }
-
-    @cached_property
-    def main_metrics(self) -> dict[str, str]:
-        return {task: metrics[0] for task, metrics in self.metrics.items()}
-
-    @cached_property
     def test_files(self) -> list[str]:
         """Names of all prediction files to write."""
         return submission.written([file for task in self.study.tasks.values() for file in task.test])

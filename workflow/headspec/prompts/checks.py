@@ -13,7 +13,7 @@ from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.models.pretrained.from_pretrained import location
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording
 from headspec.tasks.parts import load_part
@@ -47,11 +47,11 @@ def check_prompts(study: Study, prepared: Mapping[str, Prepared]) -> None:
         task, key = study.tasks[name], f"tasks.{name}"
         if name not in prepared:
             continue
-        wrong = [*prompt_keys.fields(key, task, read=True)] if task.prompt is not None else []
+        wrong = [*prompt_checks.fields(key, task, read=True)] if task.prompt is not None else []
         classes, n = prepared[name].classes, len(prepared[name].train)
         if task.shots >= n:
             wrong.append(f"{key}.shots: got {task.shots}, expected fewer than the {n} training examples.")
-        wrong += prompt_keys.unlike(key, task.answers, list(classes or ())) if task.answers else []
+        wrong += prompt_checks.unlike(key, task.answers, list(classes or ())) if task.answers else []
         problems += map(ConfigError, wrong)
         if not wrong:
             wordings[name] = task, prepared[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -75,7 +75,7 @@ class Kind:
         """Yield problems with the keys for the method `prompted`."""
         if task.prompt is not None:
             yield f"{key}.prompt: got a prompt for a {task.type} task; only classification tasks have one."
-        yield from prompt_keys.without_prompt(key, task)
+        yield from prompt_checks.without_prompt(key, task)
 
     def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
         """Yield problems with a task for a described `model` (config key) with its own vocabulary."""

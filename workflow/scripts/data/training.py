@@ -6,7 +6,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.data import account, overlap, prepare
+from headspec.data import overlap, prepare, reading_report
 from headspec.progress import log, stage
 from headspec.tasks.parts import Classes
 
@@ -21,7 +21,7 @@ with stage(snakemake, f"data {name}"):
     else:
         source = prepare.read_source(name, task, params.seed)
         split, classes = source.train, source.classes
-        for line in account.odd(name, task, source):
+        for line in reading_report.odd(name, task, source):
             log.warning("%s", line)
     rows = overlap.row_keys(split.rows)
     seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
@@ -35,6 +35,6 @@ with stage(snakemake, f"data {name}"):
         snakemake, task=name, classes=classes, counts=counts, leaks=leaks, source_version=params.version
     )
     tables.write(snakemake.output.train, prepare.DATA, frame, footer)
-    log.info("%s", account.facts(name, task, {"train": counts}, source)[0])
+    log.info("%s", reading_report.facts(name, task, {"train": counts}, source)[0])
     for other, n in leaks.items():
         log.info("left out: %d examples with texts that %s is evaluated on", n, other)

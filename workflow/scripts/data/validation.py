@@ -4,7 +4,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.data import account, prepare
+from headspec.data import prepare, reading_report
 from headspec.progress import log, stage
 from headspec.tasks.parts import Classes
 
@@ -24,4 +24,4 @@ with stage(snakemake, f"validation {name}"):
         snakemake, task=name, classes=classes, counts=counts, source_version=params.version
     )
     tables.write(snakemake.output[0], prepare.DATA, frame, footer)
-    log.info("%s", account.facts(name, task, {"validation": counts}, source)[0])
+    log.info("%s", reading_report.facts(name, task, {"validation": counts}, source)[0])

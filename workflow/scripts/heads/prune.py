@@ -14,7 +14,7 @@ snakemake: Snakemake
 params, pruning = snakemake.params, snakemake.params.pruning
 with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
-    examples = job.examples(params.metrics, snakemake.input.tokens)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in examples}
     planned = masks(

@@ -21,7 +21,7 @@ from headspec.statistics.kept_heads import (
 
 snakemake: Snakemake
 params = snakemake.params
-with stage(snakemake, "budgets"):
+with stage(snakemake, "gate tables"):
     pruned_runs = [PrunedRun(**pruned) for pruned in params.pruned_runs]
     gates = {
         pruned: tables.read(path) for pruned, path in zip(pruned_runs, snakemake.input.gates, strict=True)

@@ -14,11 +14,11 @@ from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.config.values import RESAMPLE
 from headspec.errors import listing, nearest
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.registry import KINDS, kind
 
 #: keys that a task with `pairs_of` may set; others are those of the task whose texts it pairs
-PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
+PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_checks.KEYS}
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
     "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),

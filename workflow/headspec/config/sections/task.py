@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from headspec.config.sections.base import NUMBER, Section
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.tasks import prompt_keys, registry
+from headspec.tasks import prompt_checks, registry
 from headspec.tasks.registry import KINDS
 
 
@@ -96,4 +96,4 @@ def determinants(task: Task, *without: str) -> dict[str, Any]:
     """Return the keys of a task that affect its tables, without those of other types and `without`."""
     own = registry.kind(task).keys.keys() - registry.kind(task).evaluated
     others = _keys_of_kinds().keys() - own
-    return task.model_dump(exclude={"metrics", *prompt_keys.KEYS, *others, *without})
+    return task.model_dump(exclude={"metrics", *prompt_checks.KEYS, *others, *without})

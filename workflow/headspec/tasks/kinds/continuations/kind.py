@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class MinimalPairs(Pairs):
             yield f"{key}.text_b: missing, expected the column of the text that is less acceptable."
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        return prompt_keys.unused(key, task, *prompt_keys.KEYS)
+        return prompt_checks.unused(key, task, *prompt_checks.KEYS)
 
 
 MINIMAL_PAIRS_KIND = MinimalPairs()
@@ -46,12 +46,12 @@ class AnswerPairs(Pairs):
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
         if task.prompt is None:
             yield f"{key}.prompt: missing, expected the text that right and wrong answers follow."
-            yield from prompt_keys.without_prompt(key, task)
+            yield from prompt_checks.without_prompt(key, task)
             return
-        yield from prompt_keys.fields(key, task)
-        if prompt_keys.masked(task.prompt):
+        yield from prompt_checks.fields(key, task)
+        if prompt_checks.masked(task.prompt):
             yield f"{key}.prompt: got the field '{{mask}}', which no task of {task.type} has; remove it."
-        yield from prompt_keys.unused(key, task, "answers", "calibration")
+        yield from prompt_checks.unused(key, task, "answers", "calibration")
 
 
 ANSWER_PAIRS_KIND = AnswerPairs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headspec.tables import TEXT, Schema
-from headspec.tasks.kinds.text.encoding import COLUMNS as PREDICTED
+from headspec.tasks.kinds.language_modelling.encoding import COLUMNS as PREDICTED
 from headspec.tasks.kinds.texts.encoding import TextEncoding
 
 COLUMNS = Schema(

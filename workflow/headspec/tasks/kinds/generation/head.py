@@ -14,8 +14,8 @@ from headspec.tasks import task_heads
 from headspec.tasks.kinds.generation.metrics import METRICS
 from headspec.tasks.kinds.generation.scores import SCORES, Scorer
 from headspec.tasks.kinds.generation.writing import left_padded, padding, write
-from headspec.tasks.kinds.text.encoding import NONE
-from headspec.tasks.kinds.text.head import Own
+from headspec.tasks.kinds.language_modelling.encoding import NONE
+from headspec.tasks.kinds.language_modelling.head import Own
 from headspec.tasks.task_heads import Gold, Predicted, TaskHead, padded, unless_broken
 
 if TYPE_CHECKING:

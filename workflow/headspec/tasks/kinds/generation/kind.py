@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headspec.errors import listing, nearest
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 from headspec.tasks.text_scores import OWN
 
@@ -91,10 +91,10 @@ class Generation(Kind):
         if task.prompt is None:
             yield f"{key}.prompt: missing, expected the text that answers follow."
             return
-        yield from prompt_keys.fields(key, task)
-        if prompt_keys.masked(task.prompt):
+        yield from prompt_checks.fields(key, task)
+        if prompt_checks.masked(task.prompt):
             yield f"{key}.prompt: got the field '{{mask}}', which no task of {task.type} has; remove it."
-        yield from prompt_keys.unused(key, task, "answers", "calibration")
+        yield from prompt_checks.unused(key, task, "answers", "calibration")
         if task.chat and "target_delimiter" in task.model_fields_set:
             yield f"{key}.target_delimiter: has no effect with {key}.chat; remove it."
 

@@ -13,7 +13,7 @@ from headspec.models import tokenization
 from headspec.models.tokenization import following
 from headspec.tasks.kinds.generation.encoding import COLUMNS
 from headspec.tasks.kinds.generation.scores import Scorer, extracted, last_number
-from headspec.tasks.kinds.text.encoding import NONE
+from headspec.tasks.kinds.language_modelling.encoding import NONE
 from headspec.tasks.kinds.texts.prompting import Prompt
 from headspec.tasks.kinds.texts.prompts import Prompts
 

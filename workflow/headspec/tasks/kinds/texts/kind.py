@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from headspec.errors import listing, nearest
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Classification(Kind):
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        return prompt_keys.class_answers(key, task)
+        return prompt_checks.class_answers(key, task)
 
 
 CLASSIFICATION_KIND = Classification()

@@ -16,7 +16,7 @@ from headspec.data.sources import text_files
 from headspec.data.sources.columns import LISTS, NESTED, list_items, matching, nested, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, nearest
-from headspec.pipeline.commands.quick import stored
+from headspec.pipeline.commands.from_files import stored
 from headspec.tasks.kinds.texts.label_cells import FLAGS
 from headspec.tasks.registry import KINDS
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from headspec.tasks.kinds.text.encoding import NONE
+from headspec.tasks.kinds.language_modelling.encoding import NONE
 from headspec.tasks.task_heads import Gold, Predicted, TaskHead, TokenHead, padded, unless_broken
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headspec.tasks import prompt_keys
+from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Text(Kind):
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield problems of prompt keys, which a language model does not need to predict texts."""
-        return prompt_keys.unused(key, task, *prompt_keys.KEYS)
+        return prompt_checks.unused(key, task, *prompt_checks.KEYS)
 
 
-KIND = Text()
+TEXT_KIND = Text()

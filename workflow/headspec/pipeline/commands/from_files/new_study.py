@@ -14,14 +14,14 @@ from headspec import __version__
 from headspec.config import loading
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
-from headspec.data import account
+from headspec.data import reading_report
 from headspec.data.planned import Planned
 from headspec.data.prepare import class_names
 from headspec.errors import ConfigError, HeadspecError, listing, nearest
 from headspec.models.pretrained import config_json, folders
 from headspec.pipeline import preflight
-from headspec.pipeline.commands.quick import found
-from headspec.pipeline.commands.quick.found import Found
+from headspec.pipeline.commands.from_files import found
+from headspec.pipeline.commands.from_files.found import Found
 from headspec.redaction import redacted
 from headspec.tasks.registry import KINDS
 
@@ -74,7 +74,7 @@ def write_study(files: Sequence[str], model: str, out: Path, fit: Fit | None = N
     planned = preflight.check(study)
     for name, prepared in planned.prepared.items():
         classes = class_names(prepared.classes)
-        if KINDS[study.tasks[name].type].classes and 1 < len(classes) <= account.SHOWN:
+        if KINDS[study.tasks[name].type].classes and 1 < len(classes) <= reading_report.SHOWN:
             config["tasks"][name]["labels"] = classes
     fitted, said = fit(config) if fit else ({}, "")
     text = _text(config | fitted, named, study, planned, said)

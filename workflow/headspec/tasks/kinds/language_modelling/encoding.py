@@ -103,7 +103,7 @@ def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
-    """Return the labels of texts, (n, 4), for `headspec.tasks.kinds.text.data`."""
+    """Return the labels of texts, (n, 4), for `headspec.tasks.kinds.language_modelling.data`."""
     predicted = [np.array([token for token in row if token != NONE], dtype=int) for row in targets]
     tokens, places, often = np.unique(np.concatenate(predicted), return_inverse=True, return_counts=True)
     lengths = np.array(list(map(len, predicted)))

@@ -20,7 +20,7 @@ from headspec.errors import DataError, ModelError, listing, nearest
 from headspec.heads.any_model.batches import IGNORED, Inputs
 from headspec.heads.any_model.text_batches import BATCH, longest
 from headspec.models.word_tokens import with_words
-from headspec.pipeline.commands.quick import found, stored
+from headspec.pipeline.commands.from_files import found, stored
 from headspec.tasks.kinds.texts import label_sets
 from headspec.tasks.kinds.words import units
 

@@ -12,7 +12,7 @@ from headspec.heads.any_model.curves.curve import head_curve
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.ranking import prune_count, ranked_heads
 from headspec.models.export.keeping import load
-from headspec.pipeline.commands.quick import examples
+from headspec.pipeline.commands.from_files import examples
 from headspec.plots.drawing import page
 
 #: of heads that are closed, where these are one or more
