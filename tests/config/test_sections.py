@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from headspec.config.sections.model import Model
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.config.sections.training import Training
+from headspec.tasks.keys import TaskKeys
 
 
 def test_a_stage_reads_the_keys_that_it_is_passed_and_no_defaults() -> None:

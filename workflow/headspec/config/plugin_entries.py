@@ -18,9 +18,7 @@ from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.measures.similarity import SimilarityMeasure
 from headspec.config.pruning_methods import PruningMethod
-from headspec.config.sections.base import NAME_RULE, Name
 from headspec.config.sections.task import renew_keys
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.config.values import ALL, BASELINE, SIZE
@@ -28,7 +26,9 @@ from headspec.errors import ConfigError, DataError, lines, listing, nearest, sho
 from headspec.plugins import HEADS, SIMILARITY, TEXT_SCORE
 from headspec.redaction import redacted
 from headspec.registry import unknown
+from headspec.sections import NAME_RULE, Name
 from headspec.tasks import parts, text_scores
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.kind import Kind
 from headspec.tasks.registry import KINDS
 

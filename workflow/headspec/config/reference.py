@@ -12,9 +12,9 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from headspec.config import plugin_entries
-from headspec.config.sections.base import PLUGGED
 from headspec.config.study import Study
 from headspec.errors import HeadspecError
+from headspec.sections import PLUGGED
 
 Node = dict[str, Any]
 

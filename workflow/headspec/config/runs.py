@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from headspec.config.values import MEAN, NONE, RANDOM, named
+from headspec.config.values import MEAN, NONE, RANDOM
+from headspec.text_values import named
 
 #: reserved values in columns of task names, which no task can have
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)

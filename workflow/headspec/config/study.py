@@ -10,7 +10,6 @@ from headspec.config import methods, variants
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas, Probes
-from headspec.config.sections.base import NUMBER, Count, Distinct, Name, OneOf, Section, Seed
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.heads import Dissociation, Importance, Pruning
 from headspec.config.sections.iat import IAT, Transfer
@@ -19,6 +18,7 @@ from headspec.config.sections.similarity import Brain, Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.values import WHOLE
+from headspec.sections import NUMBER, Count, Distinct, Name, OneOf, Section, Seed
 from headspec.tasks.registry import kind
 
 #: allowed entries of `methods`: methods, and sections that are run as part of the study

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.runs import REWARMED, Variant
-from headspec.config.values import named
 from headspec.registry import Registry
+from headspec.text_values import named
 
 if TYPE_CHECKING:
     from headspec.config.sections.iat import IAT

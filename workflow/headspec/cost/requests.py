@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.runs import Run
-from headspec.config.values import named
 from headspec.cost import memory
 from headspec.cost.stages import stage_cost
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
+from headspec.text_values import named
 
 if TYPE_CHECKING:
     from headspec.cost.workload import Extent

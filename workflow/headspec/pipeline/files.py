@@ -6,11 +6,11 @@ from headspec.config import methods
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.runs import PRETRAINED, Run
-from headspec.config.values import named
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS
 from headspec.pipeline.shared_texts import text_sources, unread_leaks
 from headspec.tasks.registry import kind
+from headspec.text_values import named
 
 # --- texts and their tokens
 

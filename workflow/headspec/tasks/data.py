@@ -11,7 +11,7 @@ from headspec.errors import DataError
 from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
     from headspec.tasks.parts import Classes
 
 
@@ -24,18 +24,18 @@ class Data:
     least = ""
     several = False
 
-    def columns(self, task: Task) -> list[str]:
+    def columns(self, task: TaskKeys) -> list[str]:
         """Return the names of the label's columns."""
         return [task.label] if isinstance(task.label, str) else list(task.label)
 
-    def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return text_a, text_b (null for single texts), and the label if it is a text, to count tokens.
 
         Missing texts become empty. Raise DataError if a column does not hold texts.
         """
         raise NotImplementedError
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return the checked rows of a split: text_a, text_b and label (text), with the index of `frame`.
 
         The index has positions in the source. Raise DataError with the number of an invalid row.
@@ -54,7 +54,7 @@ class Data:
         """Return the part of labels by which rows with the same text contradict each other if it differs."""
         return pd.Series("", index=labels.index) if self.several else labels
 
-    def classes(self, task: Task, labels: pd.Series) -> Classes:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> Classes:
         """Return the `Classes` determined by the labels of the training split."""
         return {"type": task.type}
 
@@ -79,7 +79,7 @@ def reader(kind: str) -> Data:
     return cast(Data, load_part(kind, "DATA"))
 
 
-def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
+def check_varied(labels: pd.Series, task: TaskKeys, key: str, where: str) -> None:
     """Raise DataError if all labels are equal where several are needed, or no word has a label."""
     data = reader(task.type)
     names = data.distinct(labels)

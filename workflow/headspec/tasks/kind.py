@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headspec.tasks import prompt_checks
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Kind:
@@ -67,21 +67,21 @@ class Kind:
     writes = generates = False
     several: tuple[str, str] | None = None
 
-    def problems(self, key: str, task: Task) -> Iterator[str]:
+    def problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield problems with keys that not all kinds share."""
         return iter(())
 
-    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+    def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield problems with the keys for the method `prompted`."""
         if task.prompt is not None:
             yield f"{key}.prompt: got a prompt for a {task.type} task; only classification tasks have one."
         yield from prompt_checks.without_prompt(key, task)
 
-    def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
+    def described_problems(self, key: str, task: TaskKeys, model: str) -> Iterator[str]:
         """Yield problems with a task for a described `model` (config key) with its own vocabulary."""
         return iter(())
 
-    def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
+    def notes(self, key: str, task: TaskKeys, classes: Any) -> Iterator[str]:
         """Yield a line for each fact about the metrics of a task that the config does not state."""
         return iter(())
 
@@ -90,22 +90,22 @@ class Kind:
         """What a task of this kind excludes: no other text has vectors for tokens that are yet to write."""
         return self.refuses | ({"resample"} if self.writes or self.generates else frozenset())
 
-    def asked(self, task: Task) -> dict[str, Any]:
+    def asked(self, task: TaskKeys) -> dict[str, Any]:
         """Return what prompts and answers depend on, besides the keys of all prompts."""
         return {}
 
-    def functions(self, task: Task) -> list[str]:
+    def functions(self, task: TaskKeys) -> list[str]:
         """Return the users' functions that evaluate it (`headspec.plugins.function`)."""
         return []
 
-    def new_tokens(self, task: Task) -> int:
+    def new_tokens(self, task: TaskKeys) -> int:
         """Return the most tokens that a decoder writes after a prompt; 0 if it writes nothing."""
         return 0
 
-    def languages(self, task: Task) -> list[str]:
+    def languages(self, task: TaskKeys) -> list[str]:
         """Return the languages that the model must write, for the tokens of its own vocabulary."""
         return []
 
-    def beams(self, task: Task) -> int:
+    def beams(self, task: TaskKeys) -> int:
         """Return the beam width in evaluations; 0 if nothing is written."""
         return 0

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: keys that do not affect the tables of a task
 KEYS = ("prompt", "answers", "shots", "calibration", "chat")
 
 
-def unused(key: str, task: Task, *settings: str) -> Iterator[str]:
+def unused(key: str, task: TaskKeys, *settings: str) -> Iterator[str]:
     """Yield a problem for each of `settings` that is set but has no effect for the kind of the task."""
     for setting in settings:
         if getattr(task, setting):
             yield f"{key}.{setting}: has no effect on a task of {task.type}; remove it."
 
 
-def without_prompt(key: str, task: Task) -> Iterator[str]:
+def without_prompt(key: str, task: TaskKeys) -> Iterator[str]:
     """Yield a problem for each key about a prompt that is set without one."""
     for setting in KEYS[1:] if task.prompt is None else ():
         if getattr(task, setting):
             yield f"{key}.{setting}: has no effect without {key}.prompt; set both or neither."
 
 
-def class_answers(key: str, task: Task) -> Iterator[str]:
+def class_answers(key: str, task: TaskKeys) -> Iterator[str]:
     """Yield problems with a prompt whose answers are classes."""
     if task.prompt is None:
         yield from without_prompt(key, task)
@@ -59,7 +59,7 @@ def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator
         yield f"{key}.answers: got {listing(answers)}, expected an answer for {listing(missing)} as well."
 
 
-def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
+def fields(key: str, task: TaskKeys, read: bool = False) -> Iterator[str]:
     """Yield problems with a prompt's fields: each text of an example at least once, and at most one mask.
 
     `read` tells that the task's table was read; it has columns of texts that the config need not name.

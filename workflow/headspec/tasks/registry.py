@@ -9,7 +9,7 @@ from headspec.tasks.kind import Kind
 from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: in the order of the reference
 NAMES = (
@@ -24,6 +24,6 @@ def metric_names() -> list[str]:
     return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
 
 
-def kind(task: Task) -> Kind:
+def kind(task: TaskKeys) -> Kind:
     """Return the kind of a task."""
     return KINDS[task.type]

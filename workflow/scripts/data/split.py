@@ -3,9 +3,9 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare, splits
 from headspec.progress import log, stage
+from headspec.tasks.keys import TaskKeys
 
 snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params

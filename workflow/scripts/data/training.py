@@ -5,9 +5,9 @@ import pandas as pd
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import overlap, prepare, reading_report
 from headspec.progress import log, stage
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.parts import Classes
 
 snakemake: Snakemake

@@ -3,9 +3,9 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare, reading_report
 from headspec.progress import log, stage
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.parts import Classes
 
 snakemake: Snakemake

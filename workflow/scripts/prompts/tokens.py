@@ -5,7 +5,6 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
@@ -13,6 +12,7 @@ from headspec.models.tokenization import job_tokenizer, schema
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording, demonstrations
 

@@ -15,11 +15,12 @@ from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sources import identity
 from headspec.config.study import Study
-from headspec.config.values import WHOLE, kept_by, named
+from headspec.config.values import WHOLE
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as method_of_control
 from headspec.errors import listing
 from headspec.tasks.registry import KINDS, kind
+from headspec.text_values import kept_by, named
 
 #: keys of pretrained models, which described models do not have
 PRETRAINED_KEYS = ("sha256", "weights", "pooling", "heads")

@@ -7,7 +7,7 @@ from pydantic import Field
 from headspec.config import methods
 from headspec.config.measures import heads
 from headspec.config.measures.heads import own
-from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
+from headspec.sections import NUMBER, Distinct, Fraction, OneOf, Section
 
 Ranking = Annotated[str, OneOf(heads.rankings, plugged=True, refused=heads.REFUSED)]
 Measured = Annotated[str, OneOf(methods.METHODS)]

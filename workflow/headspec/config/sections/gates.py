@@ -6,7 +6,7 @@ from pydantic import Field
 
 from headspec import head_arrays
 from headspec.config import pruning_methods
-from headspec.config.sections.base import (
+from headspec.sections import (
     IN_PATHS,
     NUMBER,
     Count,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
+from headspec.sections import NUMBER, Distinct, Fraction, Section
 
 
 class Importance(Section):

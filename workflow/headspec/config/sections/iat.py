@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headspec.config import variants
-from headspec.config.sections.base import (
+from headspec.config.sections.training import Sampling
+from headspec.sections import (
     IN_PATHS,
     NUMBER,
     Count,
@@ -16,7 +17,6 @@ from headspec.config.sections.base import (
     Positive,
     Section,
 )
-from headspec.config.sections.training import Sampling
 
 Control = Annotated[str, OneOf(variants.CONTROLS)]
 Alpha = Annotated[Fraction, IN_PATHS]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headspec.config.quantizations import QUANTIZATIONS
-from headspec.config.sections.base import (
+from headspec.sections import (
     NUMBER,
     Checksum,
     Count,

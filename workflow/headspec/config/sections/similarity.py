@@ -6,7 +6,7 @@ from pydantic import Field
 
 from headspec.config.measures import similarity
 from headspec.config.measures.similarity import MEASURES, seedless
-from headspec.config.sections.base import NUMBER, Distinct, OneOf, Section
+from headspec.sections import NUMBER, Distinct, OneOf, Section
 
 Measure = Annotated[str, OneOf(similarity.MEASURES, plugged=True)]
 

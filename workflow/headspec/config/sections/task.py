@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from pydantic import ConfigDict, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from headspec.config.sections.base import NUMBER, Section
-from headspec.config.sections.task_keys import TaskKeys
+from headspec.sections import NUMBER, Distinct, OneOf, Section
 from headspec.tasks import prompt_checks, registry
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.registry import KINDS
 
 
@@ -23,11 +23,15 @@ def _defaults(key: str) -> str:
     return ", ".join(f"`{columns}` ({', '.join(names)})" for columns, names in by_column.items())
 
 
-def _described(key: str, more: str) -> tuple[Any, FieldInfo]:
-    """Return a key of all types, with `more` added to its description."""
+def _described(key: str, more: str = "", annotation: Any = None) -> tuple[Any, FieldInfo]:
+    """Return a key of all types, with `more` added to its description, and another annotation if given."""
     field = copy.copy(TaskKeys.model_fields[key])
     field.description = f"{field.description}{more}"
-    return field.annotation, field
+    return annotation or field.annotation, field
+
+
+Type = Annotated[str, OneOf(KINDS, plugged=True)]
+Metric = Annotated[str, OneOf(registry.metric_names, plugged=True)]
 
 
 class _Task(TaskKeys):
@@ -64,7 +68,8 @@ else:
         __base__=_Task,
         __doc__="A labelled data set.",
         __module__=__name__,
-        type=_described("type", f": {_types}"),
+        type=_described("type", f": {_types}", Type),
+        metrics=_described("metrics", annotation=Distinct[Metric]),
         **{
             key: _described(key, f"; other defaults: {_defaults(key)}")
             for key in ("text_a", "text_b", "label")

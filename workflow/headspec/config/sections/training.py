@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, Positive, Section
+from headspec.sections import Count, FractionBelowOne, NotNegative, Positive, Section
 
 Sampling = Literal["proportional", "sqrt", "annealed"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.values import as_text, kept_by
 from headspec.errors import DataError, listing, nearest, shown
+from headspec.text_values import as_text, kept_by
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec.config.sources import locate
-from headspec.config.values import as_text
 from headspec.data import characters
 from headspec.data.sources import split_files
 from headspec.data.sources.columns import list_items, parse_lists
@@ -21,6 +20,7 @@ from headspec.data.sources.formats.options import Options
 from headspec.data.sources.hub import hub_dataset
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

@@ -14,7 +14,6 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.models.auto import modeling_auto
 
 from headspec.config.sections.task import Task
-from headspec.config.values import as_text
 from headspec.data import splits
 from headspec.errors import DataError, ModelError, listing, nearest
 from headspec.heads.any_model.batches import IGNORED, Inputs
@@ -23,6 +22,7 @@ from headspec.models.word_tokens import with_words
 from headspec.pipeline.commands.from_files import found, stored
 from headspec.tasks.kinds.texts import label_sets
 from headspec.tasks.kinds.words import units
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data import anomalies, characters, joined_labels
 from headspec.data.sources import text_files
 from headspec.data.sources.columns import LISTS, NESTED, list_items, matching, nested, parse_lists
@@ -19,6 +18,7 @@ from headspec.errors import DataError, listing, nearest
 from headspec.pipeline.commands.from_files import stored
 from headspec.tasks.kinds.texts.label_cells import FLAGS
 from headspec.tasks.registry import KINDS
+from headspec.text_values import as_text
 
 #: words for what a task predicts; columns with such a name come first
 NAMED = ("label", "class", "score", "tag")

@@ -19,13 +19,13 @@ from unicodedata import normalize
 import numpy as np
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError, shown
 from headspec.tasks.kinds.texts.data import Texts
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: fields of an answer, as in SQuAD
 TEXT, START = "text", "answer_start"
@@ -145,7 +145,7 @@ class Questions(Texts):
 
     several = True
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return rows with a further column, `MOVED`; DataError from a share of `MANY` of such rows on."""
         texts, labels, moved = self.texts(frame, task, key, where), {}, {}
         for row, cell, context in zip(frame.index, frame[str(task.label)], texts["text_b"], strict=True):
@@ -174,7 +174,7 @@ class Questions(Texts):
         ]
         return {"words": [], "more": counts}
 
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> dict[str, Any]:
         """Return whether there are questions without an answer, so that none may be predicted."""
         return {"type": task.type, "unanswerable": bool((labels == "[]").any())}
 

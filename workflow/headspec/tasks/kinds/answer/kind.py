@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Answer(Kind):
@@ -21,7 +21,7 @@ class Answer(Kind):
     pooled = False
     several = ("F1 and exact match of no answer", "F1 and exact match")
 
-    def problems(self, key: str, task: Task) -> Iterator[str]:
+    def problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield a problem for questions without a context."""
         if task.text_b is None:
             yield f"{key}.text_b: missing, expected the column of the contexts that answers are in."

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class PairCounts(Counts):
     texts_read = 2
 
     def prompts(
-        self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
+        self, task: TaskKeys, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
         """Return the first text, and the second without the shared beginning."""
         if texts is None:
@@ -26,7 +26,7 @@ class PairCounts(Counts):
         words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
         return texts.assign(text_b=[" ".join(b[len(os.path.commonprefix([a, b])) :]) for a, b in words])
 
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    def scored(self, task: TaskKeys, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         return length
 
 
@@ -38,7 +38,7 @@ class AnswerCounts(Counts):
 
     labels = ('[" a", " b"]',)
 
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    def scored(self, task: TaskKeys, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         return 2
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data.sources.columns import check_plain
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: the continuations, in order
 CLASSES = ["right", "wrong"]
@@ -27,7 +27,7 @@ CLASSES = ["right", "wrong"]
 class Pairs(Texts):
     """Pairs, which have no classes."""
 
-    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> list[str]:
         return []
 
 
@@ -62,10 +62,10 @@ def answers(label: str) -> list[str]:
 
 
 class MinimalPairs(Pairs):
-    def columns(self, task: Task) -> list[str]:
+    def columns(self, task: TaskKeys) -> list[str]:
         return []
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
         kept = differing(texts[["text_a", "text_b"]], [task.text_a, str(task.text_b)], key, where)
         return _kept(texts.assign(label=""), kept)
@@ -75,7 +75,7 @@ MINIMAL_PAIRS_DATA = MinimalPairs()
 
 
 class AnswerPairs(Pairs):
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return rows labelled by both answers, which `continuations.data.answers` reads."""
         texts, names = self.texts(frame, task, key, where), self.columns(task)
         for name in names:

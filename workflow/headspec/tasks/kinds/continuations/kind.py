@@ -9,7 +9,7 @@ from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Pairs(Kind):
@@ -25,12 +25,12 @@ class MinimalPairs(Pairs):
     defaults = {"text_a": "sentence_good", "text_b": "sentence_bad"}
     label_columns = 0
 
-    def problems(self, key: str, task: Task) -> Iterator[str]:
+    def problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         yield from super().problems(key, task)
         if task.text_b is None:
             yield f"{key}.text_b: missing, expected the column of the text that is less acceptable."
 
-    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+    def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         return prompt_checks.unused(key, task, *prompt_checks.KEYS)
 
 
@@ -43,7 +43,7 @@ class AnswerPairs(Pairs):
     defaults = {"label": ["right", "wrong"]}
     label_columns = 2
 
-    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+    def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         if task.prompt is None:
             yield f"{key}.prompt: missing, expected the text that right and wrong answers follow."
             yield from prompt_checks.without_prompt(key, task)

@@ -9,7 +9,7 @@ from headspec.tasks.kinds.texts.counts import Counts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class GenerationCounts(Counts):
@@ -17,7 +17,7 @@ class GenerationCounts(Counts):
 
     labels = ("a", "b")
 
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    def scored(self, task: TaskKeys, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         return 2
 
 

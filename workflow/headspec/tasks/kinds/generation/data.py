@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data.sources.columns import check_plain
 from headspec.tasks.data import check_varied
 from headspec.tasks.kinds.texts.data import Texts
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Generation(Texts):
     least = "two answers"
     several = True
 
-    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> list[str]:
         return []
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return rows labelled by their answers; a text without one is emptied, so that it is left out."""
         stored = frame[str(task.label)]
         check_plain(stored, f"{key}.label", where)

@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class TextCounts(Counts):
     def prompt_tokens(
-        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: TaskKeys, texts: pd.DataFrame | None
     ) -> tuple[int | None, int]:
         """Count the texts themselves."""
         return mean(tokenizer, most, texts), 0
 
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    def scored(self, task: TaskKeys, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         return length
 
 

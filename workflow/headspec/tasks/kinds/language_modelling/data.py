@@ -17,7 +17,7 @@ from headspec.tasks.kinds.texts.data import Texts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 Floats = NDArray[np.float64]
 
@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 class Unlabelled(Texts):
     """Texts, each with an empty label."""
 
-    def columns(self, task: Task) -> list[str]:
+    def columns(self, task: TaskKeys) -> list[str]:
         return []
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         return self.texts(frame, task, key, where).assign(label="")
 
 

@@ -9,7 +9,7 @@ from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Text(Kind):
@@ -23,7 +23,7 @@ class Text(Kind):
     refuses = frozenset({"transfer"})
     prompts = needs_prompt = pooled = False
 
-    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+    def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield problems of prompt keys, which a language model does not need to predict texts."""
         return prompt_checks.unused(key, task, *prompt_checks.KEYS)
 

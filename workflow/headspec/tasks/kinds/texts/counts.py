@@ -15,7 +15,7 @@ from headspec.tasks.parts import load_part
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Counts:
@@ -29,14 +29,14 @@ class Counts:
     texts_read = 1
 
     def tokens(
-        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: TaskKeys, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
         """Return the mean tokens of an example, at most `most`, and of its written text; None if unknown."""
         length = mean(tokenizer, most, texts)
         return None if length is None else (length, 0)
 
     def prompt_tokens(
-        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: TaskKeys, texts: pd.DataFrame | None
     ) -> tuple[int | None, int]:
         """Return the mean tokens of prompts, None if unknown, and how many of them are demonstrations."""
         most *= self.texts_read
@@ -48,7 +48,7 @@ class Counts:
         return whole, whole - alone if whole and alone else 0
 
     def prompts(
-        self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
+        self, task: TaskKeys, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
         """Return the prompts for `texts`, each with the texts after it as demonstrations."""
         classes = list(task.answers or ())
@@ -69,7 +69,7 @@ class Counts:
 
         return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
-    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    def scored(self, task: TaskKeys, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         """Return the number of scored tokens in a prompt of `length`; 0 if the answer is a single token."""
         answers = list((task.answers or {}).values())
         if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
@@ -93,7 +93,7 @@ def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFra
     return round(frame["input_ids"].str.len().mean())
 
 
-def counts(task: Task) -> Counts:
+def counts(task: TaskKeys) -> Counts:
     """Return `COUNTS` of a task's kind."""
     return cast(Counts, load_part(task.type, "COUNTS"))
 

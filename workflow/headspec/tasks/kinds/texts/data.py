@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError
 from headspec.tasks.data import Data, check_varied
 from headspec.tasks.kinds.texts import label_cells
 from headspec.tasks.kinds.texts.label_sets import parsed, written
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
     from headspec.tasks.parts import Classes
 
 
 class Texts(Data):
     """Texts or pairs of texts, each with a label."""
 
-    def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
         text_b = None
         if task.text_b is not None:
             text_b = columns.text_column(frame, task.text_b, f"{key}.text_b", where)
         return pd.DataFrame({"text_a": text_a, "text_b": text_b})
 
-    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+    def labels(self, stored: pd.Series, task: TaskKeys, key: str, where: str) -> pd.Series:
         """Return the labels of rows, as text, from a column of text or numbers."""
         raise NotImplementedError
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
         stored = columns.with_nested(frame[str(task.label)])
         hint = f"; for several labels of a text, set {key}.type to labels"
@@ -48,7 +48,7 @@ class Texts(Data):
 class Classification(Texts):
     least = "two classes"
 
-    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+    def labels(self, stored: pd.Series, task: TaskKeys, key: str, where: str) -> pd.Series:
         """Return the class of each row: the stored label, mapped by `task.labels` if set."""
         labels = columns.to_text(stored)
         mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
@@ -60,7 +60,7 @@ class Classification(Texts):
         columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
         return labels.map(mapping)
 
-    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> list[str]:
         """Return class names in the order of `task.labels`, else sorted."""
         return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
 
@@ -95,10 +95,10 @@ def _check_resolution(numbers: pd.Series, key: str, where: str) -> None:
 class Regression(Texts):
     least = "two scores"
 
-    def classes(self, task: Task, labels: pd.Series) -> None:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> None:
         return None
 
-    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+    def labels(self, stored: pd.Series, task: TaskKeys, key: str, where: str) -> pd.Series:
         """Return the score of each row, as the shortest text that gives the same float."""
         labels = columns.to_text(stored)
         if labels.isna().any():
@@ -129,7 +129,7 @@ class LabelSets(Texts):
 
     least = "two sets of labels"
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
         stored = _from_columns if isinstance(task.label, list) else label_cells.read
         sets = stored(frame, task, key, where)
@@ -141,7 +141,7 @@ class LabelSets(Texts):
         check_varied(label, task, key, where)
         return texts.assign(label=label)
 
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> dict[str, Any]:
         """Return labels in the order of `task.labels` or of columns of 0 and 1, else sorted."""
         if task.labels is not None:
             names = list(dict.fromkeys(task.labels.values()))
@@ -166,7 +166,7 @@ class LabelSets(Texts):
         return sets.map(lambda names: min(names, key=lambda name: (frequency[name], name), default=""))
 
 
-def _from_columns(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+def _from_columns(frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.Series:
     """Return the names of the columns that are 1 in each row."""
     flags = {}
     for name in task.label:

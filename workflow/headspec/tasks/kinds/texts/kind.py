@@ -12,7 +12,7 @@ from headspec.tasks import prompt_checks
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 
 class Classification(Kind):
@@ -20,7 +20,7 @@ class Classification(Kind):
     metrics, usual = ("accuracy", "f1", "matthews"), ("accuracy",)
     classes = paired = True
 
-    def problems(self, key: str, task: Task) -> Iterator[str]:
+    def problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield problems with the classes for F1, which is that of the second of two."""
         if task.labels is None:
             if "f1" in task.metrics and task.source:
@@ -36,7 +36,7 @@ class Classification(Kind):
             i = task.metrics.index("f1")
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
-    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+    def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         return prompt_checks.class_answers(key, task)
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.values import as_text
 from headspec.data import joined_labels
 from headspec.data.sources import columns
 from headspec.data.sources.columns import LISTS, NESTED
 from headspec.errors import DataError, shown
 from headspec.tasks.kinds.texts.label_sets import split_names
+from headspec.text_values import as_text
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: values of 0/1 columns as written by programs and databases, in lower case
 FLAGS = dict.fromkeys(("0", "false", "f", "no", "n"), False) | dict.fromkeys(
@@ -29,7 +29,7 @@ SEPARATOR = ","
 PAIRS = ("()", "{}")
 
 
-def read(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+def read(frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.Series:
     """Return the labels in each cell of a column: lists, lists written as text, or texts with a separator."""
     stored = frame[str(task.label)]
     missing = stored.map(is_missing)
@@ -104,7 +104,7 @@ def _without_pairs(cells: pd.Series) -> pd.Series:
     return cells.where(~cells.index.isin(texts.index), texts.str[1:-1].reindex(cells.index))
 
 
-def _joined(cells: pd.Series, task: Task, key: str, where: str) -> dict[str, list[str]]:
+def _joined(cells: pd.Series, task: TaskKeys, key: str, where: str) -> dict[str, list[str]]:
     """Return `split_names` of the names in texts; DataError if it is unclear which are several labels."""
     texts = cells[cells.map(lambda cell: isinstance(cell, str))]
     lists = cells.drop(texts.index).map(lambda cell: list(cell) if isinstance(cell, LISTS) else [cell])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
-    from headspec.config.sections.task import Task
     from headspec.data.prepare import Prepared
     from headspec.errors import HeadspecError
+    from headspec.tasks.keys import TaskKeys
     from headspec.tasks.kinds.texts.wording import Wording
 
 
@@ -107,7 +107,7 @@ class Prompting:
         return frame, sum(prompt.cut for prompt in prompts)
 
     def problems(
-        self, model: Model, model_key: str, task: Task, prepared: Prepared
+        self, model: Model, model_key: str, task: TaskKeys, prepared: Prepared
     ) -> Iterator[HeadspecError]:
         """Yield, while planning, problems with answers and with prompts without demonstrations."""
         return iter(())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
-    from headspec.config.sections.task import Task
     from headspec.data.prepare import Prepared
+    from headspec.tasks.keys import TaskKeys
 
 FIELDS = ("text_a", "text_b")
 
@@ -216,7 +216,7 @@ class Prompts(Prompting):
         return max(map(len, self.tokens(list(prepared.classes or ()))))
 
     def problems(
-        self, model: Model, model_key: str, task: Task, prepared: Prepared
+        self, model: Model, model_key: str, task: TaskKeys, prepared: Prepared
     ) -> Iterator[HeadspecError]:
         longest = self.longest_answer(prepared)
         frame = len(self.ids(self.filled("", "" if task.paradigm == "pair" else None)))

@@ -19,7 +19,7 @@ from headspec.tasks.kinds.texts.data import Texts
 from headspec.tasks.kinds.translation.kind import KEYS, UNSPACED
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: number of target texts that decide the script of a translation
 SAMPLE = 1000
@@ -34,18 +34,18 @@ class Translation(Texts):
     least = "two target texts"
     several = True
 
-    def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return sources and targets."""
         texts = super().texts(frame, task, key, where)
         return texts.assign(label=columns.text_column(frame, self.columns(task)[0], f"{key}.label", where))
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)
         check_varied(rows["label"], task, key, where)
         # a source without a target is of no use
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> dict[str, Any]:
         """Return how targets are written."""
         language = characters.unspaced(labels.head(SAMPLE))
         more = {UNSPACED: language} if language else {}

@@ -11,7 +11,7 @@ from pydantic import Field
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
 
 #: keys of a task that its `Classes` keep
 KEYS = ("prefix", "source_language", "target_language")
@@ -71,7 +71,7 @@ class Translation(Kind):
         elif not re.fullmatch(r"[\w-]+", language):
             yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
 
-    def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
+    def notes(self, key: str, task: TaskKeys, classes: Any) -> Iterator[str]:
         """Yield a line if BLEU does not count words separated by spaces."""
         language = classes.get(UNSPACED)
         if language and "bleu" in task.metrics:

@@ -18,7 +18,7 @@ from headspec.tasks.kinds.words.units import Units, parsed, word_task, written
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headspec.config.sections.task import Task
+    from headspec.tasks.keys import TaskKeys
     from headspec.tasks.parts import Classes
 
 SHOWN = 3  # problems in a message
@@ -41,10 +41,10 @@ class BlankWord(ValueError):
 class Sentences(Data):
     """Sentences of annotated words."""
 
-    def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         return self.rows(frame, task, key, where).drop(columns="label")
 
-    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return sentences, words joined by spaces, with their units as labels (`units.written`).
 
         Sentences with a blank word are left out (`attrs` counts them), if their share is less than `MANY`.
@@ -81,7 +81,7 @@ class Sentences(Data):
         read.attrs |= {"blank": len(blank)} if blank else {}
         return read
 
-    def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
+    def reader(self, task: TaskKeys, stored: Sequence[pd.Series]) -> Reader:
         """Return a function that reads the units of a sentence; ValueError if columns are ambiguous.
 
         `stored` are the columns of words and of annotation.
@@ -92,7 +92,7 @@ class Sentences(Data):
     def distinct(self, labels: pd.Series) -> list[str]:
         return label_names(labels)
 
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+    def classes(self, task: TaskKeys, labels: pd.Series) -> dict[str, Any]:
         return {"type": task.type, "labels": label_names(labels)}
 
     def tally(self, labels: pd.Series) -> Counter[str]:
@@ -157,7 +157,7 @@ TAGS_DATA = Tags()
 class Spans(Sentences):
     """Sentences with typed spans."""
 
-    def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
+    def reader(self, task: TaskKeys, stored: Sequence[pd.Series]) -> Reader:
         by_words = super().reader(task, stored)
         if not units.in_characters(*stored):
             return by_words

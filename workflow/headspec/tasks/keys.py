@@ -1,12 +1,10 @@
 """The keys of tasks of all types, which is all that stages need to import of a task."""
 
-from collections.abc import Iterable
-from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from headspec.config.sections.base import (
+from headspec.sections import (
     CLASS_NAMES,
     NUMBER,
     Count,
@@ -15,24 +13,9 @@ from headspec.config.sections.base import (
     Encoding,
     Labels,
     Name,
-    OneOf,
     Section,
     Values,
 )
-
-
-def _types() -> Iterable[str]:
-    # by its name, because jobs that read tasks must not rerun for another kind
-    types: Iterable[str] = import_module("headspec.tasks.registry").KINDS
-    return types
-
-
-def _metrics() -> Iterable[str]:
-    names: Iterable[str] = import_module("headspec.tasks.registry").metric_names()
-    return names
-
-
-Metric = Annotated[str, OneOf(_metrics, plugged=True)]
 
 
 class TaskKeys(Section):
@@ -79,7 +62,7 @@ class TaskKeys(Section):
         "label",
         description="column of the label, or of a translation; columns of types that have several",
     )
-    type: Annotated[str, OneOf(_types, plugged=True)] = Field("classification", description="what to predict")
+    type: str = Field("classification", description="what to predict")
     labels: Labels | None = Field(
         None,
         description="stored label: class name, or a list of labels; fixes the classes and their order",
@@ -99,7 +82,7 @@ class TaskKeys(Section):
         description="[file of the GLUE server](iat.md#glue-submissions), such as `CoLA`: the split to "
         "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
-    metrics: Annotated[Distinct[Metric], Field(min_length=1)] = Field(
+    metrics: Annotated[Distinct[str], Field(min_length=1)] = Field(
         None,  # type: ignore[arg-type]  # in the config, those of the type
         description="[metrics](tasks-and-models.md#metrics), the main one first",
     )

@@ -15,8 +15,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from headspec.config.values import as_text, named
 from headspec.errors import nearest
+from headspec.text_values import as_text, named
 
 PLUGGED = "plugged"
 KNOWN = "known names"
