@@ -76,7 +76,14 @@ def analysed(
 ) -> pd.DataFrame:
     shares = {"iat": 0.25}
     return improvement(
-        planned.iat_runs, evaluations.__getitem__, planned.variants, metrics, shares, resamples, 0.95, seed
+        planned.iat_runs,
+        evaluations.__getitem__,
+        [*planned.variants.values()],
+        metrics,
+        shares,
+        resamples,
+        0.95,
+        seed,
     )
 
 
@@ -86,12 +93,12 @@ def leaderboard(values):
 
 def test_methods_of_comparison():
     """With rewarmed rates, methods are compared with plain training at the same rates."""
-    assert against(SWEPT.variants) == {
+    assert against([*SWEPT.variants.values()]) == {
         "iat": "tuned", "iat-random": "tuned", "lora": "tuned", "iat-alpha0.5-delta0.1": "tuned",
         "tuned-sqrt": "tuned", "iat-sqrt": "tuned-sqrt", "single": "tuned",
     }  # fmt: skip
     planned = study(controls=["no-dropout"], deltas=[0.2], rate="rewarmed", samplings=["sqrt"])
-    assert against(planned.variants) == {
+    assert against([*planned.variants.values()]) == {
         "iat": "rewarmed", "no-dropout": "rewarmed", "rewarmed": "tuned",
         "iat-alpha0.3-delta0.2": "rewarmed-delta0.2", "rewarmed-delta0.2": "tuned",
         "tuned-sqrt": "tuned", "iat-sqrt": "rewarmed-sqrt", "rewarmed-sqrt": "tuned-sqrt", "single": "tuned",
@@ -100,7 +107,7 @@ def test_methods_of_comparison():
 
 def test_values_and_differences_are_those_of_the_predictions():
     evaluations = evaluate(SWEPT, iat=0.9, tuned_sqrt=0.6)
-    table, others = analysed(SWEPT, evaluations).set_index(ROW), against(SWEPT.variants)
+    table, others = analysed(SWEPT, evaluations).set_index(ROW), against([*SWEPT.variants.values()])
 
     def values(method):
         """Of every seed, by task and metric."""
@@ -130,7 +137,9 @@ def test_values_and_differences_are_those_of_the_predictions():
     assert table.loc[("iat-alpha0.5-delta0.1", MEAN, MEAN), "alpha"] == 0.5
     assert (table.loc["iat", "rate_share"] == 0.25).all() and table.loc["tuned", "rate_share"].isna().all()
     seeds = by_seed(
-        iat_scores(evaluations.items(), SWEPT.variants, METRICS, {}), SWEPT.mixture_tasks, SWEPT.variants
+        iat_scores(evaluations.items(), [*SWEPT.variants.values()], METRICS, {}),
+        SWEPT.mixture_tasks,
+        [*SWEPT.variants.values()],
     )
     assert len(seeds) == 8 * 4 * 3
     np.testing.assert_allclose(seeds.groupby(ROW)["difference"].mean()[table.index], table["difference"])

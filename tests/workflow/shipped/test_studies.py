@@ -114,7 +114,7 @@ def test_the_glue_study_matches_the_paper():
     assert (glue.iat.alpha, glue.iat.delta) == (0.3, 0.1)
     fits = glue.transfer.draws * len(glue.transfer.samples)  # per encoder
     assert all(fits * glue.tasks[name].validation_examples <= 50_000 for name in glue.transfer.tasks)
-    assert {variant.sampling for variant in glue.variants} == {"proportional", "sqrt", "annealed"}
+    assert {variant.sampling for variant in glue.variants.values()} == {"proportional", "sqrt", "annealed"}
     training = glue.training.model_copy(update={"frozen": paper.training.frozen})
     assert training == paper.training and glue.importance == paper.importance
 
