@@ -17,7 +17,7 @@ from headspec.heads.behaviours.probe import Probe
 from headspec.heads.behaviours.table import BEHAVIOURS
 from headspec.models.language import language_model
 from headspec.models.multitask import MultiTask
-from headspec.pipeline.settings import _prompt
+from headspec.pipeline.job import prompt_settings
 from headspec.prompts.head import prompted
 from support import language
 from support.models import WORDS
@@ -89,7 +89,7 @@ def test_numbers_are_hidden_in_texts_of_the_task(made):
 def test_answers_are_those_of_the_prompts(keys, label, answer):
     classes = ["bad", "good"] if "answers" in keys else {"type": keys["type"]}
     table = pd.DataFrame({"text_a": ["one", "two"], "text_b": [None, "three"], "label": [label] * 2})
-    pairs = answered(table, "t", _prompt(Task(source="x", **keys)), classes)
+    pairs = answered(table, "t", prompt_settings(Task(source="x", **keys)), classes)
     assert sorted(pairs) == [("one", answer), ("two\nthree", answer)]
 
 

@@ -220,10 +220,10 @@ rule behaviour:
         **requests("behaviour") | {"runtime": 8 * 60},
     params:
         study=STUDY.study,
-        tasks=job(settings.tasks),
-        model=job(settings.model, "source", "sha256", "transformer"),
+        tasks=job(Job.task_names),
+        model=job(Job.loaded_model),
         version=job(versions.tokenizer),
-        prompts=job(settings.behaviour_prompts),
+        prompts=job(Job.behaviour_prompts),
         sequences=head_measures.SEQUENCES,
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,

@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from headspec.config.sections.task_keys import TaskKeys
 from headspec.errors import ModelError
 from headspec.heads.behaviours.function_vectors import PAIRS, SHOTS, written
 from headspec.heads.behaviours.probe import Probe
@@ -20,6 +19,7 @@ from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import positions
 from headspec.seeds import derive
+from headspec.tasks.keys import TaskKeys
 from headspec.tasks.kinds.texts.prompting import prompting
 from headspec.tasks.kinds.texts.wording import Wording
 from headspec.tasks.parts import Classes

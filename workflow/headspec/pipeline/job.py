@@ -3,6 +3,7 @@
 from typing import Any
 
 from headspec.config import variants
+from headspec.config.measures.heads import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
 from headspec.config.runs import Variant
 from headspec.config.sections.model import Model
@@ -151,10 +152,20 @@ class Job:
         return values | {"source": place(values["source"]), section: {name: stored}}
 
     def prompt(self) -> Values:
-        """Return the keys of a task for the method `prompted`."""
-        values: Values = plain(self.task.model_dump(include={"type", *prompt_checks.KEYS}))
-        asked = kind(self.task).asked(self.task)
-        return values | ({"asked": asked} if asked else {})
+        """Return `prompt_settings` of the job's task."""
+        return prompt_settings(self.task)
+
+    def behaviour_prompts(self) -> dict[str, Values | None]:
+        """Return the prompt of each task of a run, if a behaviour of heads reads answers.
+
+        It is None if the behaviour reads texts alone; empty if it reads no task.
+        """
+        reads = MEASURES[self.wildcards.measure].reads
+        return {
+            name: prompt_settings(task) if reads == "answers" else None
+            for name, task in self.tasks.items()
+            if reads
+        }
 
     # --- of the study's files
 
@@ -166,3 +177,10 @@ class Job:
     def user_file(self, section: str, key: str) -> str | None:
         """Return the path of the file in a config key, if it has one."""
         return place(getattr(getattr(self.study, section), key))
+
+
+def prompt_settings(task: Task) -> Values:
+    """Return the keys of a task for the method `prompted`."""
+    values: Values = plain(task.model_dump(include={"type", *prompt_checks.KEYS}))
+    asked = kind(task).asked(task)
+    return values | ({"asked": asked} if asked else {})
