@@ -90,15 +90,15 @@ def passes(model):
 
 
 @pytest.mark.parametrize(
-    ("kind", "kinds", "unfused"), [("roberta", 1, 1), ("mpnet", 1, 0), ("t5", 3, 1)], ids=str
+    ("kind", "kinds", "more"), [("roberta", 1, 1), ("mpnet", 1, 1), ("t5", 3, 1)], ids=str
 )
-def test_heads_are_found_in_few_passes(kind, kinds, unfused):
-    """One to find them, one each without gates, with gates of one and of own values, one for each attention
-    that is checked, one with zeroed weights, and one unfused."""
+def test_heads_are_found_in_few_passes(kind, kinds, more):
+    """One to find them, one with gates of one, one for each attention that is checked, one with zeroed
+    weights, and one unfused or, where heads are gated before W_O, of their units."""
     model = any_model.model(kind)
     with passes(model) as counted:
         headspec.HeadGates(model)
-    assert len(counted) == 4 + 2 * kinds + 1 + unfused
+    assert len(counted) == 2 + 2 * kinds + 1 + more
 
 
 def test_a_loss_of_ones_own():

@@ -17,11 +17,12 @@ import torch
 from headspec import head_arrays
 from headspec.errors import ModelError
 from headspec.models.attention import gate_checks
+from headspec.models.attention.calls import calls_of
 from headspec.models.attention.gating import MOST, Block, Edit, Gating, Receiver
 from headspec.models.attention.interface import evaluating
 from headspec.models.attention.past import fresh
 from headspec.models.attention.placement import device_of
-from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
+from headspec.models.attention.probe_inputs import check_model, on, probed, sequences
 from headspec.models.attention.sites import LAYER, Site, find
 
 if TYPE_CHECKING:
@@ -69,11 +70,14 @@ class HeadGates(Gating):
         check_model(model)
         super().__init__(model)
         try:
-            given, output = probe_inputs(model) if inputs is None else (inputs, None)
-            self._inputs = on(device_of(model), given)
-            self.sequences = sequences(self.inputs)
             with evaluating(model):
-                self.sites, self.first_rows, self.layers = find(model, self.inputs)
+                if inputs is None:
+                    self._inputs, calls, output = probed(model)
+                else:
+                    self._inputs = on(device_of(model), inputs)
+                    calls, output = calls_of(model, self.inputs)
+                self.sequences = sequences(self.inputs)
+                self.sites, self.first_rows, self.layers = find(model, self.inputs, calls)
                 self.heads = max(site.heads for site in self.sites)
                 self.folded = {row for site in self.sites if site.folded for row in site.rows}
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.models.attention.interface import Attended, Attention, watched
+from headspec.models.attention.interface import Attended, Attention, as_written, watched
 from headspec.models.attention.projections import Zeros, is_linear
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Call:
     across: bool = False  # whether the call has states of another stack
 
 
-def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
-    """Return the calls of attention and of linear layers in a forward pass, in order.
+def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call], Any]:
+    """Return the calls of attention and of linear layers in a forward pass, in order, and its output.
 
     Layers inside a linear layer, such as those of an adapter, count as part of it.
     """
@@ -74,7 +74,7 @@ def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
             calls.append(Call(module, args[0], across=inside.get(module) in crossing))
 
     places_of = functools.cache(_places)
-    with ExitStack() as stack, torch.no_grad():
+    with as_written(), ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
             if places := places_of(getattr(module.forward, "__func__", module.forward)):
@@ -83,8 +83,7 @@ def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
         for layer in layers:
             if layer not in parts:
                 stack.callback(layer.register_forward_pre_hook(take).remove)
-        model(**inputs)
-    return calls
+        return calls, model(**inputs)
 
 
 def _places(forward: Callable[..., Any]) -> list[tuple[int, str]]:

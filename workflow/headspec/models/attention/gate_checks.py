@@ -5,8 +5,9 @@ The first and the last attention of each kind are checked, in as few passes as c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,6 @@ from headspec.errors import ModelError
 from headspec.models.attention.interface import (
     Attended,
     Attention,
-    as_written,
     is_unfused,
     unfused,
     watched,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headspec.models.gates import HeadGates
 
 
-def check(gates: HeadGates, output: Any = None) -> None:
+def check(gates: HeadGates, output: Any) -> None:
     """Raise ModelError if gates do not act on heads.
 
     Gates of one must change no bit; a closed head must change the output; its context vectors must come from
@@ -40,7 +40,7 @@ def check(gates: HeadGates, output: Any = None) -> None:
 
     Parameters
     ----------
-    output : the model's eager output for the inputs of `gates`, without gates; None if it has not been run
+    output : the model's eager output for the inputs of `gates`, without gates
     """
 
     @torch.no_grad()
@@ -51,16 +51,12 @@ def check(gates: HeadGates, output: Any = None) -> None:
         finally:
             gates.values = None
 
-    if output is None:
-        with as_written(), torch.no_grad():
-            output = gates.model(**gates.inputs)
-    plain, device = first(output), device_of(gates.model)
-    ones = torch.ones(gates.layers, gates.heads, device=device)
-    with gates.recorded() as seen:
+    plain, sites = first(output), _first_and_last(gates)
+    ones = torch.ones(gates.layers, gates.heads, device=device_of(gates.model))
+    with gates.recorded() as seen, _own_values(sites):
         if not torch.equal(states(ones), plain):
             raise ModelError("gates of 1 change its output")
-    sites = _first_and_last(gates)
-    _are_own(gates, sites)
+    _require_own_units(gates, sites)
     _act(gates, sites, states, plain, ones)
     if not is_unfused(gates.model):
         with unfused(gates.model), gates.recorded() as seen:
@@ -130,51 +126,54 @@ def _zeroed(
                 each.copy_(before)
 
 
-def _are_own(gates: HeadGates, sites: list[Site]) -> None:
-    """Raise ModelError if, in one pass, a head is not computed from its own values or units."""
-    computing = [(_OwnUnits if site.own else _OwnValues)(site) for site in sites]
-    with ExitStack() as stack, torch.set_grad_enabled(any(site.own for site in sites)):
+@contextmanager
+def _own_values(sites: list[Site]) -> Iterator[None]:
+    """Raise ModelError if, in the block's pass, a head is computed from the values of another."""
+    mixing: list[Site] = []
+
+    def attend(site: Site, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
+        if not _are_own(attention, *states):
+            mixing.append(site)
+        return attention(*states)
+
+    with ExitStack() as stack:
+        for site in sites:
+            if not site.own:
+                watcher = functools.partial(attend, site)
+                stack.enter_context(watched(site.attention, watcher, inside=True))  # calls it twice
+        yield
+    if mixing:
+        raise ModelError(f"a head of '{mixing[0].name}' is computed from the values of another")
+
+
+@torch.enable_grad()
+def _are_own(attention: Attention, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
+    """Return whether the context vectors of a head are computed from the values of that head."""
+    own = value.detach().requires_grad_()  # (batch, key heads, tokens, size)
+    context, _ = attention(query.detach(), key.detach(), own)
+    heads, groups = context.shape[2], own.shape[1]
+    for head in {0, heads - 1}:
+        # a nan gradient reaches everything that the head depends on, however slightly
+        seed = torch.zeros_like(context)
+        seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
+        (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
+        if reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist() != [head * groups // heads]:
+            return False
+    return True
+
+
+@torch.enable_grad()
+def _require_own_units(gates: HeadGates, sites: list[Site]) -> None:
+    """Raise ModelError if, in one pass, heads do not compute the input of the W_O of their site."""
+    computing = [_OwnUnits(site) for site in sites if site.own]
+    if not computing:
+        return
+    with ExitStack() as stack:
         for each in computing:
             each.watch(stack)
         gates.model(**gates.inputs)
     for each in computing:
         each.require()
-
-
-class _OwnValues:
-    """Check that the context vectors of a head are computed from the values of that head."""
-
-    def __init__(self, site: Site) -> None:
-        self.site, self.mixing = site, False
-
-    def watch(self, stack: ExitStack) -> None:
-        stack.enter_context(watched(self.site.attention, self._attend))
-
-    def _attend(
-        self,
-        attention: Attention,
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-    ) -> Attended:
-        with torch.enable_grad():
-            own = value.detach().requires_grad_()  # (batch, key heads, tokens, size)
-            context, weights = attention(query.detach(), key.detach(), own)
-            heads, groups = context.shape[2], own.shape[1]
-            for head in {0, heads - 1}:
-                # a nan gradient reaches everything that the head depends on, however slightly
-                seed = torch.zeros_like(context)
-                seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
-                (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
-                reached_groups = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
-                self.mixing |= reached_groups != [head * groups // heads]
-        return context.detach(), weights
-
-    def require(self) -> None:
-        """Raise ModelError if they are not."""
-        if self.mixing:
-            raise ModelError(f"a head of '{self.site.name}' is computed from the values of another")
 
 
 class _OwnUnits:

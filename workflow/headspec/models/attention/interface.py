@@ -112,8 +112,8 @@ BESIDE = "_upcast_and_reordered_attn"
 
 
 @contextmanager
-def watched(module: nn.Module, watcher: Watcher) -> Iterator[None]:
-    """Call `watcher` instead of a module's attention."""
+def watched(module: nn.Module, watcher: Watcher, inside: bool = False) -> Iterator[None]:
+    """Call `watcher` instead of a module's attention, around other watchers or `inside` all of them."""
     with as_written():
         module_class = type(module)
         usual = getattr(module_class, BESIDE, None)
@@ -124,7 +124,8 @@ def watched(module: nn.Module, watcher: Watcher) -> Iterator[None]:
                 return _attend(usual, self, *states, **kwargs)
 
             _undo.enter_context(_replaced(module_class, BESIDE, beside))
-        _watchers.setdefault(module, []).append(watcher)
+        watchers = _watchers.setdefault(module, [])
+        watchers.insert(0 if inside else len(watchers), watcher)
         try:
             yield
         finally:

@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError, listing
-from headspec.models.attention.interface import as_written, evaluating
+from headspec.models.attention.calls import Call, calls_of
 from headspec.models.attention.placement import device_of, processes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 #: targets are shorter than sources, which distinguishes attention to the source
-TEXTS, TOKENS, TARGETS = 2, 8, 5
+TEXTS, TOKENS, TARGETS = 2, 4, 3
 SAMPLES = 4000  # of a waveform; a few frames remain
 GIVE = "expected `inputs`, the arguments of a small forward pass"
 
@@ -26,16 +26,17 @@ class UnusualInputs(ModelError):
     """A model whose inputs cannot be inferred from its config."""
 
 
-def probe_inputs(model: PreTrainedModel) -> tuple[dict[str, Any], Any]:
-    """Return inputs (token ids, pixels, mel features or a waveform, and a decoder's targets) and the output.
+def probed(model: PreTrainedModel) -> tuple[dict[str, Any], list[Call], Any]:
+    """Return inputs (token ids, pixels, mel features or a waveform, and a decoder's targets) and their pass.
+
+    Of the pass, these are the calls of attention and linear layers, and the output.
 
     Raises UnusualInputs if the model does not take such inputs.
     """
     usual, refused = _inputs(model), None
     for inputs in (usual, *_other_forms(model, usual)):
         try:
-            with as_written(), evaluating(model), torch.no_grad():
-                return inputs, model(**inputs)
+            return inputs, *calls_of(model, inputs)
         except Exception as error:  # the model's code may raise anything
             refused = refused or error
     reason = str(refused).strip().split("\n")[0]
@@ -43,7 +44,7 @@ def probe_inputs(model: PreTrainedModel) -> tuple[dict[str, Any], Any]:
 
 
 def probe_names(model: PreTrainedModel) -> set[str]:
-    """Return the names of all inputs that `probe_inputs` may return; UnusualInputs if there are none."""
+    """Return the names of all inputs that `probed` may return; UnusualInputs if there are none."""
     return {*_inputs(model)}
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
-from headspec.models.attention.calls import Call, calls_of, following, own_attention
+from headspec.models.attention.calls import Call, following, own_attention
 from headspec.models.attention.probe_inputs import sequences
 from headspec.models.attention.projections import Constant, inputs_first, is_linear, is_plain
 
@@ -85,12 +85,14 @@ def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
     return {model.get_encoder(): (ENCODER,), model.get_decoder(): (DECODER, CROSS)}
 
 
-def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
-    """Return the sites that a forward pass calls, the first row of each kind of attention, and the row count.
+def find(
+    model: PreTrainedModel, inputs: Mapping[str, Any], calls: list[Call]
+) -> tuple[list[Site], dict[str, int], int]:
+    """Return the sites of a pass, the first row of each kind of attention, and the row count.
 
+    `calls` are those of a pass with these `inputs`, as from `calls_of`.
     Sites are in the order of rows. ModelError if heads are found neither at the interface nor before a W_O.
     """
-    calls = calls_of(model, inputs)
     names = {module: name for name, module in model.named_modules()}
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
 
