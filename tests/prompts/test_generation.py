@@ -41,7 +41,7 @@ class Made(NamedTuple):
 
 
 def asked(**keys: Any) -> dict[str, Any]:
-    task = Task(source="x", type="generation", prompt=PROMPT, max_new_tokens=TOKENS, **keys)
+    task = Task(source="x", type="generation", prompt=PROMPT, **{"max_new_tokens": TOKENS} | keys)
     return kind(task).asked(task)
 
 
@@ -105,6 +105,51 @@ def test_answers_are_those_written_alone_with_the_same_heads_closed(name, tmp_pa
     means = evaluated(again.joint, {"t": again.examples}, closing, CPU, ablation="mean")["t"]
     assert means.texts is not None and means.texts[0].tolist() == whole
     assert name == "gpt2" or whole != means.texts[1].tolist()  # this one repeats itself
+
+
+def test_samples_are_measurements_of_one_example(tmp_path):
+    """Its value is their mean; the last one is their variance."""
+    answers = ["the house"] * 5 + ["lovely"] * 4
+
+    def found(**asked: Any) -> tuple[MultiTask, Any]:
+        one = made("llama", tmp_path, table(answers), max_new_tokens=1, **asked)
+        return one, evaluated(one.joint, {"t": one.examples}, masks(one.joint.gates.exists), CPU)["t"]
+
+    one, drawn = found(temperature=1.0, samples=4, metrics=["generated_f1", "generated_variance"])
+    head = one.joint.classifier("t")
+    texts = np.array(head.written[: 4 * N])[:, 1].reshape(4, N)  # without heads closed
+    assert (texts[0] != texts[1]).any()
+    order = [example for example, _ in head.written[:N]]
+    for place, example in enumerate(order):
+        scores = [float(head.scorer.values(text, answers[example])[1]) for text in texts[:, place]]
+        assert drawn.values[0, example, 1] == pytest.approx(np.mean(scores))
+        assert drawn.values[0, example, -1] == pytest.approx(np.var(scores, ddof=1))
+    metric = score("generated_variance", one.examples.label, drawn.values[0])
+    assert metric == pytest.approx(drawn.values[0, :, -1].mean()) and one.examples.label[:, -1].max() == 0
+    _, again = found(temperature=1.0, samples=4, metrics=["generated_f1"])
+    np.testing.assert_array_equal(again.values, drawn.values)
+    one.joint.classifier("t").asked["seed"] = 1
+    other = evaluated(one.joint, {"t": one.examples}, masks(one.joint.gates.exists), CPU)["t"]
+    assert (other.texts != drawn.texts).any()
+    _, cold = found(temperature=1e-4, samples=2)
+    _, greedy = found()
+    assert (cold.texts == greedy.texts).all() and cold.values[..., -1].max() == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"samples": 3}, "tasks.t.temperature: got 0, expected a value above 0, so that tasks.t.samples"),
+        (
+            {"temperature": 1, "metrics": ["generated_f1", "generated_variance"]},
+            "tasks.t.samples: got 1, ",
+        ),
+    ],
+)
+def test_samples_that_cannot_differ_are_refused(keys, message):
+    task = Task(source="x", type="generation", prompt=PROMPT, **keys)
+    (problem,) = kind(task).problems("tasks.t", task)
+    assert problem.startswith(message)
 
 
 def test_stop_strings_end_texts_and_are_missed_if_they_never_come(tmp_path, caplog):

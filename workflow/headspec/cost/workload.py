@@ -132,15 +132,19 @@ class Extent:
         return whole - self.count(throughput.forward, model, n.shared, size) * (1 - 1 / rows)
 
     def written(self, model: str, task: str) -> float:
-        """Return the operations of the tokens that a decoder writes after an example's prompt, at most."""
-        new = kind(self.study.tasks[task]).new_tokens(self.study.tasks[task])
+        """Return the operations of the tokens that a decoder writes after an example's prompt, at most.
+
+        A prompt is read again for each text but one.
+        """
+        settings = self.study.tasks[task]
+        new, texts = kind(settings).new_tokens(settings), kind(settings).texts(settings)
         if not new:
             return 0.0
         n, size, config = self.lengths[model, task], self.study.training.batch_size, self.configs[model]
         whole, read = (
             self.count(throughput.forward, model, tokens, size) for tokens in (n.prompt + new, n.prompt)
         )
-        return whole - read + 2.0 * new * int(config.hidden_size * config.vocab_size)
+        return texts * (whole + 2.0 * new * int(config.hidden_size * config.vocab_size)) - read
 
     def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
         """Return the result of `count` for the config of a model, cached."""

@@ -102,6 +102,10 @@ class Kind:
         """Return the most tokens that a decoder writes after a prompt; 0 if it writes nothing."""
         return 0
 
+    def texts(self, task: TaskKeys) -> int:
+        """Return the number of texts that a decoder writes after each prompt."""
+        return 1
+
     def languages(self, task: TaskKeys) -> list[str]:
         """Return the languages that the model must write, for the tokens of its own vocabulary."""
         return []

@@ -30,7 +30,10 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
-    asking, wording = prompting(task.type), Wording.for_task(task, classes, params.prompt.get("asked"))
+    asked = {**params.prompt.get("asked", {})}
+    if "samples" in asked:  # which differ between seeds
+        asked["seed"] = int(wildcards.seed)
+    asking, wording = prompting(task.type), Wording.for_task(task, classes, asked)
     prompts = asking(tokenizer, asking.showing(wording, shown, classes), model.max_length, task_key)
     answers = prompts.answers(classes)
     content_free = prompts.content_free() if task.calibration else []

@@ -210,11 +210,9 @@ class Writing:
 
     def _texts(self, number: int, sample: int, part: slice) -> list[str]:
         metric, prompts = self.metric, {name: each[part] for name, each in self.prompts[number].items()}
-        devices = [prompts["input_ids"].device] if prompts["input_ids"].is_cuda else []
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(derive(metric.seed, "generated", number, sample, *filter(None, [part.start])))
-            settings = metric.max_new_tokens, metric.stop, metric.temperature
-            texts, unstopped, _ = write(self.model, self.tokenizer, prompts, *settings)
+        seed = derive(metric.seed, "generated", number, sample, *filter(None, [part.start]))
+        settings = metric.max_new_tokens, metric.stop, metric.temperature, seed
+        texts, unstopped, _ = write(self.model, self.tokenizer, prompts, *settings)
         self._unstopped += unstopped
         return texts
 

@@ -10,6 +10,7 @@ import torch
 
 from headspec.errors import ScoreError, listing
 from headspec.progress import log
+from headspec.seeds import derive
 from headspec.tasks import task_heads
 from headspec.tasks.kinds.generation.metrics import METRICS
 from headspec.tasks.kinds.generation.scores import SCORES, Scorer
@@ -89,23 +90,30 @@ class Written(Own):
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         """Return the scores of written answers, (batch, metrics), and their texts.
 
-        Scores are nan where the user's own score fails, which `settle` tells when all is written.
+        Scores are means over samples, then the variance of the main one between these; texts are of the first
+        sample. Scores are nan where the user's own score fails, which `settle` tells when all is written.
         """
         assert model.head is not None and model.tokenizer is not None
         language = model.head.writing(model.encoder)
         rows = [torch.tensor(ids, device=states.device) for ids in targets.prompts]
         prompts = left_padded(rows, padding(language, model.tokenizer))
-        stop = self.asked["stop"]
-        found = write(language, model.tokenizer, prompts, self.asked["max_new_tokens"], stop)
-        self.unstopped += found.unstopped
-        self.written += zip(targets.examples, found.texts, strict=True)
+        samples, main = [], [*METRICS].index(self.asked["metric"])
+        for sample in range(self.asked["samples"]):
+            settings = (self.asked[name] for name in ("max_new_tokens", "stop", "temperature"))
+            seed = derive(self.asked.get("seed", 0), "samples", sample, targets.examples[0])
+            samples.append(write(language, model.tokenizer, prompts, *settings, seed=seed))
+            self.unstopped += samples[-1].unstopped
+            self.written += zip(targets.examples, samples[-1].texts, strict=True)
         values = [
-            self._scores(*each)
-            for each in zip(found.texts, targets.references, targets.examples, strict=True)
+            [self._scores(*each) for each in zip(texts, targets.references, targets.examples, strict=True)]
+            for texts, *_ in samples
         ]
-        scores = torch.tensor(values, dtype=torch.float64, device=states.device)
-        seen = torch.zeros_like(scores).masked_fill(found.broken[:, None], torch.nan)
-        return Predicted(unless_broken(scores, seen), texts=found.texts)
+        scores = torch.tensor(values, dtype=torch.float64, device=states.device)  # (samples, batch, scores)
+        variance = scores[:, :, main].var(0) if len(samples) > 1 else torch.zeros_like(scores[0, :, 0])
+        means = torch.cat([scores.mean(0), variance[:, None]], dim=1)
+        broken = torch.stack([each.broken for each in samples]).any(0)
+        seen = torch.zeros_like(means).masked_fill(broken[:, None], torch.nan)
+        return Predicted(unless_broken(means, seen), texts=samples[0].texts)
 
     def _scores(self, text: str, reference: str, example: int) -> list[float]:
         try:

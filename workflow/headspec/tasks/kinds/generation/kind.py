@@ -15,6 +15,8 @@ from headspec.tasks.text_scores import OWN
 
 #: metric of the user's own score, and that of numbers
 OWN_METRIC, NUMBER = "generated_score", "generated_number"
+#: metric of how samples of an example differ
+VARIANCE = "generated_variance"
 #: end of an answer that is no turn of a conversation, as between demonstrations
 BLANK_LINE = "\n\n"
 
@@ -23,12 +25,14 @@ class Generation(Kind):
     about = "the [answer that a decoder writes](tasks-and-models.md#written-answers), for `prompted`"
     called = "of generation"
     metrics = (
-        "generated_exact_match", "generated_f1", "generated_contains", NUMBER, OWN_METRIC,
+        "generated_exact_match", "generated_f1", "generated_contains", NUMBER, OWN_METRIC, VARIANCE,
     )  # fmt: skip
+    beside = frozenset({VARIANCE})  # it is no better if higher
     usual = ("generated_exact_match",)
     several = (
         "`prediction_values` of the best constant answer, for each metric",
-        "exact match, F1, containment, equal numbers, and the user's own score",
+        "exact match, F1, containment, equal numbers, and the user's own score, each a mean over samples; "
+        "variance of the main one between samples",
     )
     defaults = {"label": "answer"}
     keys = {
@@ -42,6 +46,24 @@ class Generation(Kind):
                 None,
                 description="of generation: texts that end an answer; by default a blank line, with `chat` "
                 "none",
+            ),
+        ),
+        "temperature": (
+            float,
+            Field(
+                0.0,
+                ge=0,
+                description="of generation: 0 writes the most likely token; above, tokens are drawn, other "
+                "ones for each seed",
+            ),
+        ),
+        "samples": (
+            int,
+            Field(
+                1,
+                ge=1,
+                description="of generation: texts after each prompt, whose mean score is the example's; "
+                "several need a `temperature`",
             ),
         ),
         "pattern": (
@@ -65,7 +87,9 @@ class Generation(Kind):
             ),
         ),
     }
-    evaluated = ("max_new_tokens", "stop", "pattern", "target_delimiter", "score")
+    evaluated = (
+        "max_new_tokens", "stop", "temperature", "samples", "pattern", "target_delimiter", "score",
+    )  # fmt: skip
     unused = ("labels", "test")
     refuses = frozenset({"transfer"})
     trained = pooled = False
@@ -87,6 +111,11 @@ class Generation(Kind):
                 f"{listing(task.metrics)}."
             )
 
+        if task.samples > 1 and not task.temperature:
+            yield f"{key}.temperature: got 0, expected a value above 0, so that {key}.samples differ."
+        if VARIANCE in task.metrics and task.samples == 1:
+            yield f"{key}.samples: got 1, expected at least 2 with {key}.metrics {VARIANCE}."
+
     def prompt_problems(self, key: str, task: Any) -> Iterator[str]:
         if task.prompt is None:
             yield f"{key}.prompt: missing, expected the text that answers follow."
@@ -106,7 +135,7 @@ class Generation(Kind):
             "max_new_tokens": task.max_new_tokens, "stop": stop, "pattern": task.pattern,
             "target_delimiter": "" if task.chat else task.target_delimiter,
             "score": OWN[task.score] if task.score else None, "numbers": NUMBER in task.metrics,
-            "metric": task.metrics[0],
+            "metric": task.metrics[0], "temperature": task.temperature, "samples": task.samples,
         }  # fmt: skip
 
     def functions(self, task: Any) -> list[str]:
@@ -114,6 +143,9 @@ class Generation(Kind):
 
     def new_tokens(self, task: Any) -> int:
         return int(task.max_new_tokens)
+
+    def texts(self, task: Any) -> int:
+        return int(task.samples)
 
 
 KIND = Generation()

@@ -11,13 +11,14 @@ from headspec.tasks.metrics import Metric, mean, taken
 
 Floats = NDArray[np.float64]
 
-#: names in figures, by score; the last is the user's own
+#: names in figures, by score, of which the fifth is the user's own; the variance is of the main one
 LABELS = {
     "exact_match": "exact match",
     "f1": "F1 of words",
     "contains": "answers contained",
     "number": "numbers right",
     "score": "own score",
+    "variance": "variance of samples",
 }
 
 

@@ -119,14 +119,17 @@ class Scorer:
     def constants(self, answers: Sequence[str], examples: Sequence[int]) -> Floats:
         """Return the scores (n, metrics) of the constant answers with the best mean of each metric.
 
-        Those tried are no text, and the most frequent of `answers`, each of an example with this number.
+        The last are 0, the variance of samples. Those tried are no text, and the most frequent of `answers`,
+        each of an example with this number.
         """
         distinct, counts = np.unique(np.array(answers, dtype=object), return_counts=True)
         tried = ["", *distinct[np.argsort(-counts, kind="stable")][:TRIED]]
         some = np.unique(np.linspace(0, len(answers) - 1, min(COMPARED, len(answers))).astype(int))
 
         def of(text: str, rows: Sequence[int]) -> Floats:
-            return np.array([self.values(text, answers[i], f" of example {examples[i]}") for i in rows])
+            where = [f" of example {examples[i]}" for i in rows]
+            return np.array([[*self.values(text, answers[i], each), 0.0]
+                             for i, each in zip(rows, where, strict=True)])  # fmt: skip
 
         best = np.argmax([of(text, some.tolist()).mean(0) for text in tried], axis=0)  # (metrics,)
         every = {i: of(tried[i], range(len(answers))) for i in {*best.tolist()}}

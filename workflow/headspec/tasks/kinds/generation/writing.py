@@ -50,11 +50,13 @@ def write(
     max_new_tokens: int,
     stop: Sequence[str] = (),
     temperature: float = 0.0,
+    seed: int = 0,
 ) -> Texts:
     """Return the texts that a model writes after prompts, greedily without a `temperature`.
 
-    They end at a string of `stop`, a token that ends texts, or after `max_new_tokens`. Other settings are
-    those of the model's generation config. `prompts` are arguments of the model, as of `left_padded`.
+    Else tokens are drawn with this seed, the same ones with other gates. Texts end at a string of `stop`, a
+    token that ends texts, or after `max_new_tokens`. Other settings are those of the model's generation
+    config. `prompts` are arguments of the model, as of `left_padded`.
     """
     length = 0 if model.config.is_encoder_decoder else prompts["input_ids"].shape[1]
     broken = torch.zeros(len(prompts["input_ids"]), dtype=torch.bool, device=prompts["input_ids"].device)
@@ -68,10 +70,12 @@ def write(
         settings["temperature"] = temperature
     if stop:
         settings["stopping_criteria"] = [_stopped(tokenizer, length, stop)]
-    ids = model.generate(
-        **prompts, max_new_tokens=max_new_tokens, pad_token_id=padding(model, tokenizer),
-        logits_processor=[noted], **settings,
-    )  # fmt: skip
+    with torch.random.fork_rng([broken.device] if broken.is_cuda else []):
+        torch.manual_seed(seed)
+        ids = model.generate(
+            **prompts, max_new_tokens=max_new_tokens, pad_token_id=padding(model, tokenizer),
+            logits_processor=[noted], **settings,
+        )  # fmt: skip
     whole = _decoded(tokenizer, ids[:, length:])
     texts = [before(text, stop) for text in whole]
     return Texts(texts, sum(a == b for a, b in zip(texts, whole, strict=True)), broken)
