@@ -18,6 +18,7 @@ from headspec.atlas.cumulative import (
     levels,
     random_rankings,
     rescored,
+    same_layers,
 )
 from headspec.atlas.sample import measure_folds, sampled
 from headspec.config.values import BOTTOM, TOP
@@ -96,6 +97,29 @@ def test_bottom_heads_are_those_that_top_first_leaves(rankings, name):
             closed = top_heads(other.maps[half], n)
             np.testing.assert_array_equal(closed, ~top_heads(one.maps[half], LAYERS * HEADS - n))
             assert one.maps[half][closed].max() < one.maps[half][~closed].min()
+
+
+def test_random_orders_of_the_same_layers_close_as_many_heads_of_each(model):
+    """Of both halves, at every step, also where a head does not exist."""
+    by_measure = by_measures(MEASURED, ["importance", "confidence"], list(CLASSES))
+    for one in by_measure:
+        one.maps[:, 0, 1] = np.nan
+    drawn = same_layers([*by_measure, *bottom_first(by_measure)], ["importance"], 3, seed=0)
+    of = [one for one in by_measure if one.name == "importance"]
+    assert [(one.pruned_for, one.draw, one.order) for one in drawn] == [
+        (one.pruned_for, draw, "same_layers") for one in of for draw in range(3)
+    ]
+    differ = 0
+    for number, one in enumerate(drawn):
+        for half, n in itertools.product((0, 1), range(LAYERS * HEADS)):
+            closed, own = top_heads(one.maps[half], n), top_heads(of[number // 3].maps[half], n)
+            np.testing.assert_array_equal(closed.sum(1), own.sum(1))
+            assert not closed[0, 1]
+            differ += (closed != own).any()
+    assert differ > len(drawn)
+    table = cumulative(model, DATA, ROWS, [*of, *drawn], 0.3, FRACTIONS, CPU)
+    rows = table[table["order"] == "same_layers"]
+    assert (rows["pruned_for"] == rows["task"]).all() and {*rows["fraction"]} == {*FRACTIONS}
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.3, 1.0])

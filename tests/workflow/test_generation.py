@@ -63,7 +63,7 @@ def finished(shared) -> Folder:
             "pruning": {"fraction": 0.3, "fractions": [], "heads": [1], "draws": 2, "bottom": False},
             "atlas": {"methods": ["prompted"],
                       "rankings": ["importance", "knockouts", *DOES],
-                      "fractions": [0.3], "draws": 2, "examples": 40},
+                      "fractions": [0.3], "draws": 2, "examples": 40, "same_layers": ["induction"]},
             "dissociation": {"resamples": 100},
             "similarity": {"measures": []},
         })  # fmt: skip
@@ -85,6 +85,8 @@ def test_what_a_model_writes_is_evaluated_under_every_mask(finished):
     assert {*pruning.loc[pruning["task"] == "writing", "metric"]} == {"generated_score", "generated_f1"}
     changed = predicted[(predicted["task"] == "writing") & (predicted["pruned_for"] == "writing")]
     assert {*changed["prediction_text"]} != {*own["prediction_text"]}
+    prompts = tables.footer(finished.results / "prompts" / "llama" / "writing" / "seed0" / "train.parquet")
+    assert prompts["classes"]["seed"] == 0  # of samples
     table = tables.read(finished.results / "tables" / "dissociation.parquet")
     assert {*table["task"]} >= {"writing", "tone"} and table["dissociation"].notna().all()
     assert (read(finished, "importance").groupby("task")["importance"].max() > 0).all()
@@ -93,6 +95,7 @@ def test_what_a_model_writes_is_evaluated_under_every_mask(finished):
 def test_heads_are_ranked_by_what_they_do(finished):
     areas = tables.read(finished.results / "tables" / "pruning_areas.parquet")
     assert {"importance", "knockouts", *DOES} <= {*areas["ranking"]}
+    assert {*areas.query("against == 'same_layers'")["ranking"]} == {"induction"}
     for name in DOES:
         heads = read(finished, f"atlas/{name}").pivot_table("value", ["fold", "layer", "head"], "task")
         same = heads["writing"].equals(heads["tone"].rename("writing"))
@@ -140,6 +143,7 @@ def test_the_study_on_the_page_is_planned(tmp_path):
         ({"tasks.writing.score": ...}, "tasks.writing.score: got none, expected the name of a score with"),
         ({"tasks.writing.pattern": "(a"}, r"tasks.writing.pattern: got '\(a', expected a regular expression"),
         ({"tasks.writing.max_new_tokens": 39}, "expected fewer than models.llama.max_length"),
+        ({"atlas.same_layers": ["ablation"]}, "atlas.same_layers.0: got 'ablation', expected one of atlas.ra"),
         ({"methods": ["tuned"]}, "is of type generation, for which nothing is trained"),
     ],
 )  # fmt: skip

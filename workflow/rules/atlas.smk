@@ -288,6 +288,7 @@ rule cumulative:
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
+        same_layers=STUDY.atlas.same_layers,
         beams=job(Job.beams),
         precision=STUDY.precision,
         code=code("atlas/cumulative.py"),

@@ -93,6 +93,29 @@ def test_areas_and_differences_in_closed_form():
         assert list(frame.columns) == list(SCHEMAS[name].columns)
 
 
+def test_rankings_are_compared_with_random_heads_of_the_same_layers():
+    u = (np.arange(100) + 0.5) / 100
+    right = curve("importance", (0.9, 0.5, 0.5), u) | curve("random", (0.9, 0.8, 0.5), u, None, 0)
+    right |= curve("random", (0.9, 0.8, 0.5), u, None, 1)
+    plain = pruning_curves([evaluation(right)], 100, 0.95, seed=0)
+    run = evaluation(right)
+    same = evaluation(
+        curve("importance", (0.9, 0.6, 0.5), u, "a", 0) | curve("importance", (0.9, 0.56, 0.5), u, "a", 1)
+    )
+    stored = pd.concat([run.read(), same.read().assign(order="same_layers")], ignore_index=True)
+    tables = pruning_curves([replace(run, stored=stored)], 100, 0.95, seed=0)
+    row = one(tables["pruning_areas"], "importance", "same_layers")
+    assert row["value"] == pytest.approx(WEIGHTS[1] * (0.5 - 0.58)) and row["p_value"] > 0.01
+    assert row["ci_over"] == "examples and orders" and row["ci_low"] < row["value"] < row["ci_high"]
+    others = tables["pruning_areas"].query("against != 'same_layers'").reset_index(drop=True)
+    unchanged = plain["pruning_areas"].drop(columns=["p_holm", "p_seeds_holm"])
+    pd.testing.assert_frame_equal(others[unchanged.columns], unchanged)
+    curves = tables["pruning_curves"].set_index(["ranking", "order", "fraction"])
+    drawn = curves.loc[("importance", "same_layers", 0.3), ["value", "draws_low", "draws_high"]].astype(float)
+    np.testing.assert_allclose(drawn, [0.58, 0.56, 0.6])
+    assert {*curves.index.get_level_values("ranking")} == {"importance", "random"}
+
+
 def test_the_metric_is_that_of_the_task():
     """Spearman of regression, against the definition."""
     label, noise = np.random.default_rng(0).normal(size=(2, 60))

@@ -5,13 +5,13 @@ judged on the examples that ranked the heads. Gates learn from training examples
 equally for both halves of the validation examples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from headspec.config.values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
+from headspec.config.values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, SAME_LAYERS, TOP
 from headspec.errors import DataError, listing, nearest
 from headspec.head_arrays import as_array, existing, spread
 from headspec.heads.importance import gate_gradients
@@ -44,7 +44,8 @@ class Ranking:
     Attributes
     ----------
     pruned_for : the task whose examples rank, or None if all tasks share the ranking
-    order : {"top", "bottom"}, or None for a random ranking
+    order : {"top", "bottom"}, or None for a random ranking; "same_layers" for one with as many heads of each
+        layer as that of the same name from the top
     maps : (2, layers, heads), from examples of even and of odd folds; the largest value is pruned first; nan
         where there is no head
     """
@@ -124,6 +125,24 @@ def random_rankings(exists: np.ndarray, draws: int, seed: int) -> list[Ranking]:
         order = spread(rng.permutation(exists.sum()).astype(float), exists)
         rankings.append(Ranking(RANDOM, None, None, draw, np.stack([order, order])))
     return rankings
+
+
+def same_layers(rankings: Sequence[Ranking], names: Collection[str], draws: int, seed: int) -> list[Ranking]:
+    """Return `draws` random orders for each ranking with one of these `names`, top heads first.
+
+    At every step they prune as many heads of each layer as it does: a layer's heads have its values in random
+    order.
+    """
+    drawn = []
+    for ranking in rankings:
+        for draw in range(draws if ranking.name in names and ranking.order == TOP else 0):
+            purpose = "cumulative same layers", ranking.name, ranking.pruned_for or "", draw
+            rng, maps = np.random.default_rng(derive(seed, *purpose)), ranking.maps.copy()
+            for row, there in enumerate(existing(maps[0])):
+                heads = np.flatnonzero(there)
+                maps[:, row, heads] = maps[:, row, rng.permutation(heads)]
+            drawn.append(replace(ranking, order=SAME_LAYERS, draw=draw, maps=maps))
+    return drawn
 
 
 def rescored(
@@ -211,7 +230,7 @@ def _plan(
     for ranking in rankings:
         scores = ranking.maps[1 - half]
         own = ranking.pruned_for in (None, task)
-        if not own and ranking.order == BOTTOM:
+        if not own and ranking.order != TOP:
             continue
         for level in levels(fraction, fractions) if own else (0.0, fraction):
             closed = top_heads(scores, prune_count(level, int(existing(scores).sum())))

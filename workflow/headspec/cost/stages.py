@@ -184,12 +184,15 @@ def measured(job: StageJob) -> list[Load]:
     return _measured(job, "importance", 1)
 
 
-@stage({"prune": "atlas.rankings"}, copies=3, hours=8, gpus="layers")
+@stage({"importance": "atlas.rankings"}, copies=3, hours=8, gpus="layers")
 def behaviour(job: StageJob) -> list[Load]:
-    """Return loads that count each sequence as an example, and two tokens of it for each head."""
+    """Return loads that count each sequence as an example, and two tokens of it for each head.
+
+    Two passes cost as much as one of importance, where nothing is written.
+    """
     measure, heads = head_measures.MEASURES[job.wildcards["measure"]], job.heads(job.wildcards["model"])
-    passes = 2 + 2 * heads * (measure.reads == "answers")
-    return [Load("prune", task, head_measures.SEQUENCES * passes) for task in job.tasks]
+    passes = 1 + heads * (measure.reads == "answers")
+    return [Load("importance", task, head_measures.SEQUENCES * passes) for task in job.tasks]
 
 
 @stage(
@@ -211,7 +214,8 @@ def cumulative(job: StageJob) -> Iterator[Load]:
     ends = 1 + atlas.bottom
     others = len(atlas.rankings) * (len(job.tasks) - 1)
     for_all = "importance" in atlas.rankings and len(job.tasks) > 1
-    pruned = 2 + levels * (ends * (len(atlas.rankings) + for_all) + atlas.draws) + others
+    drawn = atlas.draws * (1 + len(atlas.same_layers) + (for_all and "importance" in atlas.same_layers))
+    pruned = 2 + levels * (ends * (len(atlas.rankings) + for_all) + drawn) + others
     yield from _measured(job, "prune", pruned)
     yield from _measured(job, "importance", ends * levels * ("rescored" in atlas.rankings))
 

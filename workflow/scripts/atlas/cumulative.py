@@ -13,6 +13,7 @@ from headspec.atlas.cumulative import (
     levels,
     random_rankings,
     rescored,
+    same_layers,
 )
 from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.config.values import BOTTOM, RESCORED, TOP
@@ -40,5 +41,6 @@ with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(
     if RESCORED in params.rankings:
         for order in (TOP, BOTTOM) if params.bottom else (TOP,):
             rankings += rescored(model, examples, rows, fractions, job.device, order)
+    rankings += same_layers(rankings, params.same_layers, params.draws, job.seed)
     frame = cumulative(model, examples, rows, rankings, params.fraction, params.fractions, job.device)
     tables.write(snakemake.output[0], CUMULATIVE, frame, job.footer())

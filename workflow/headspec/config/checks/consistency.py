@@ -76,6 +76,9 @@ def _atlas(study: Study) -> Iterator[str]:
                 "expected pruning.fraction below 1."
             )
         yield from _behaviour(f"atlas.rankings.{i}: got '{name}'", MEASURES[name], study)
+    for i, name in enumerate(atlas.same_layers):
+        if name not in atlas.rankings:
+            yield f"atlas.same_layers.{i}: got '{name}', expected one of atlas.rankings."
 
 
 def _behaviour(key: str, measure: HeadMeasure, study: Study) -> Iterator[str]:

@@ -69,6 +69,12 @@ class Atlas(Section):
         description="random orders of pruning for each seed",
     )
 
+    same_layers: Distinct[Ranking] = Field(
+        [],
+        description="rankings, of `rankings`, that are also compared with `draws` random orders with as many "
+        "heads of each layer at every fraction",
+    )
+
     @property
     def measured(self) -> list[str]:
         """The rankings that are measured by their own modules in passes through the model."""

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
-from headspec.config.values import IMPORTANCE, RANDOM
+from headspec.config.values import IMPORTANCE, RANDOM, SAME_LAYERS
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.pruned import PrunedPredictions, drawn_clusters
@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 #: rankings that the others are compared with
 BASELINES = (RANDOM, IMPORTANCE)
+#: end of the names of random orders with as many heads of each layer as a ranking, whose own name has no comma
+MATCHED = f", {SAME_LAYERS}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def _task_curves(
         values = np.array([value for value, _ in scored]).reshape(-1, len(by_area))
         resampled = np.stack([many for _, many in scored], axis=-1).reshape(resamples, *values.shape)
         null = np.empty((0,))
-        if IMPORTANCE in predictions and ranking not in BASELINES:
+        if IMPORTANCE in predictions and ranking not in BASELINES and not ranking.endswith(MATCHED):
             pair = np.stack([masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)
             rng = np.random.default_rng(derive(seed, *names, source, "permutation"))
             swapped = permuted_scores(metric, label, pair, resamples, rng, clusters)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
+from headspec.config.values import BOTTOM, IMPORTANCE, MEAN, RANDOM, SAME_LAYERS, TOP
 from headspec.errors import DataError
-from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
+from headspec.statistics.atlas.pruning_curves import MATCHED, Curve, ResampledCurves, area_weights, sample
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.pruned import PrunedPredictions
@@ -26,7 +26,8 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
 
-#: order: top or bottom heads of the ranking first; random orders belong to both
+#: order: top or bottom heads of the ranking first; random orders belong to both; same_layers: the mean over
+#: random orders with as many heads of each layer as the ranking from the top
 ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT, "order": TEXT}
 SCHEMAS = {
     # draws_low, draws_high: range of the random orders, else null
@@ -41,7 +42,8 @@ SCHEMAS = {
         ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL | TESTED,
         keys=7,
         about={
-            "against": "ranking whose area is subtracted, `random` or `importance`; null for the area itself",
+            "against": "ranking whose area is subtracted, `random`, `importance`, or `same_layers`, random "
+                "orders with as many heads of each layer; null for the area itself",
             "value": "[area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the "
                 "metric; or a difference of areas",
         },
@@ -107,10 +109,11 @@ def _area_rows(
 
     values, bootstrap = areas(curves)
     rows = _interval_rows(tasks, values, bootstrap, confidence)
-    for other in (RANDOM, IMPORTANCE):
-        if other not in by_ranking or name in (RANDOM, other):
+    for other in (RANDOM, IMPORTANCE, SAME_LAYERS):
+        compared_with = name + MATCHED if other == SAME_LAYERS else other
+        if compared_with not in by_ranking or name in (RANDOM, other):
             continue
-        base, base_bootstrap = areas(by_ranking[other])
+        base, base_bootstrap = areas(by_ranking[compared_with])
         difference, resampled = values - base, bootstrap - base_bootstrap  # from every random order
         orders, seeds_by_draws = None, difference.shape[0] * difference.shape[1]
         if other == IMPORTANCE:
@@ -139,10 +142,10 @@ def pruning_curves(
     of `random`, and of paired differences from it, also cover orders.
 
     p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
-    are for one more random order, which an uninformative ranking would be, for these models (see
-    `intervals.Orders`). p_seeds covers other seeds, against `random` also orders. Both are corrected over
-    rankings compared with the same one in a model, mixture, method and order, separately for the mean and for
-    all tasks.
+    and `same_layers` are for one more random order, which an uninformative ranking would be, for these models
+    (see `intervals.Orders`). p_seeds covers other seeds, against random orders also these. Both are corrected
+    over rankings compared with the same one in a model, mixture, method and order, separately for the mean
+    and for all tasks.
 
     `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.
@@ -159,10 +162,16 @@ def pruning_curves(
     for (key, order), seeds in groups.items():
         by_ranking, tasks = _aligned(seeds), metrics[key]
         for ranking, curves in by_ranking.items():
-            names = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "order": order}
+            own, matched, _ = ranking.partition(MATCHED)
+            names = dict(zip(KEY, key, strict=True)) | {
+                "ranking": own, "order": SAME_LAYERS if matched else order,
+            }  # fmt: skip
+            fractions = seeds[0].fractions
             tables = {
-                "pruning_curves": _curve_rows(curves, seeds[0].fractions, tasks, confidence),
-                "pruning_areas": _area_rows(ranking, by_ranking, seeds[0].fractions, tasks, confidence),
+                "pruning_curves": _curve_rows(curves, fractions, tasks, confidence),
+                "pruning_areas": []
+                if matched
+                else _area_rows(ranking, by_ranking, fractions, tasks, confidence),
             }
             for name, table_rows in tables.items():
                 rows[name] += [names | {"n_seeds": len(seeds)} | row for row in table_rows]
@@ -172,12 +181,18 @@ def pruning_curves(
 
 
 def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredictions]]:
-    """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders."""
+    """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders.
+
+    With top heads are random orders of the same layers, whose rankings are named by `MATCHED`.
+    """
     frame = evaluation.read()
+    matched = frame["order"] == SAME_LAYERS
+    frame = frame.assign(ranking=frame["ranking"].where(~matched, frame["ranking"] + MATCHED))
     for name in (TOP, BOTTOM):
         chosen = frame["order"] == name
         if chosen.any():
-            yield name, replace(evaluation, stored=frame[chosen | frame["order"].isna()])
+            beside = frame["order"].isna() | (matched if name == TOP else False)
+            yield name, replace(evaluation, stored=frame[chosen | beside])
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
