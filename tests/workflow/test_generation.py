@@ -143,7 +143,7 @@ def test_the_study_on_the_page_is_planned(tmp_path):
         ({"tasks.writing.score": ...}, "tasks.writing.score: got none, expected the name of a score with"),
         ({"tasks.writing.pattern": "(a"}, r"tasks.writing.pattern: got '\(a', expected a regular expression"),
         ({"tasks.writing.max_new_tokens": 39}, "expected fewer than models.llama.max_length"),
-        ({"atlas.same_layers": ["ablation"]}, "atlas.same_layers.0: got 'ablation', expected one of atlas.ra"),
+        ({"atlas.same_layers": ["ablation"]}, "atlas.same_layers.0: got 'ablation', expected one of atlas"),
         ({"methods": ["tuned"]}, "is of type generation, for which nothing is trained"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 #: rankings that the others are compared with
 BASELINES = (RANDOM, IMPORTANCE)
-#: end of the names of random orders with as many heads of each layer as a ranking, whose own name has no comma
+#: end of the names of random orders with as many heads of each layer as a ranking; its own name has no comma
 MATCHED = f", {SAME_LAYERS}"
 
 

@@ -97,11 +97,11 @@ class Written(Own):
         language = model.head.writing(model.encoder)
         rows = [torch.tensor(ids, device=states.device) for ids in targets.prompts]
         prompts = left_padded(rows, padding(language, model.tokenizer))
-        samples, main = [], [*METRICS].index(self.asked["metric"])
-        for sample in range(self.asked["samples"]):
-            settings = (self.asked[name] for name in ("max_new_tokens", "stop", "temperature"))
-            seed = derive(self.asked.get("seed", 0), "samples", sample, targets.examples[0])
-            samples.append(write(language, model.tokenizer, prompts, *settings, seed=seed))
+        asked, samples, main = self.asked, [], [*METRICS].index(self.asked["metric"])
+        settings = asked["max_new_tokens"], asked["stop"], asked["temperature"]
+        for sample in range(asked["samples"]):
+            seed = derive(asked.get("seed", 0), "samples", sample, targets.examples[0])
+            samples.append(write(language, model.tokenizer, prompts, *settings, seed))
             self.unstopped += samples[-1].unstopped
             self.written += zip(targets.examples, samples[-1].texts, strict=True)
         values = [
