@@ -102,6 +102,14 @@ def test_examples_that_do_not_fit_are_left_out(made):
         behaviour("function_vector", made.joint, made.tokenizer, N, tasks={"t": long * 5 + PAIRS[:3]})
 
 
+def test_encoders_of_tuned_decoders_need_no_language_model(made):
+    tuned = multitask("llama", {"a": ["x", "y"]}, vocab_size=len(made.tokenizer))
+    table = headspec.head_behaviours(tuned.encoder, made.tokenizer, ["induction"], sequences=N, tokens=31)
+    expected = table["score"] - table["control"]
+    found = behaviour("induction", tuned, made.tokenizer, N)  # of a model of 64 tokens
+    np.testing.assert_allclose(found[table["layer"], table["head"]], expected, atol=1e-6)
+
+
 def test_encoders_do_nothing_of_it(made):
     with pytest.raises(ModelError, match="'induction' is of decoders; the model is a bert"):
         behaviour("induction", multitask("bert", {"a": ["x", "y"]}), made.tokenizer, N)

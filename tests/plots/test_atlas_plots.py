@@ -146,6 +146,9 @@ def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
     label = np.arange(10) % 2  # two labels, equally frequent
     predictions = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in SMALL]
     unpruned = pd.concat(predictions).assign(ranking="random", draw=0, fraction=0.0)
+    matched = table[(table["order"] == "top") & (table["ranking"] == RANKINGS[0])]
+    matched = matched.assign(order="same_layers", value=matched["value"] / 2)
+    table = pd.concat([table, matched], ignore_index=True)
     figure = draw_pruning_curves(table, unpruned, SMALL, METRICS, LABELS, PLACES)
     for axes, (task, order) in zip(figure.axes, itertools.product(SMALL, orders), strict=True):
         assert axes.get_title() == (task if len(orders) == 1 else f"{task}, {order} heads first")
@@ -154,6 +157,11 @@ def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
         for ranking in RANKINGS:
             rows = panel[panel["ranking"] == ranking]
             (line,) = labelled(axes, "random order, mean" if ranking == "random" else LABELS[ranking])
+            np.testing.assert_allclose(line.get_xydata(), 100 * rows[["fraction", "value"]])
+        beside = labelled(axes, f"same layers as {LABELS[RANKINGS[0]]}, random")
+        assert len(beside) == (order == "top")
+        for line in beside:
+            rows = matched[matched["task"] == task]
             np.testing.assert_allclose(line.get_xydata(), 100 * rows[["fraction", "value"]])
         (band,) = labelled(axes, "range of random orders")
         spread = panel[panel["ranking"] == "random"]

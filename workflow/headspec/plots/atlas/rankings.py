@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import blended_transform_factory
 from numpy.typing import NDArray
 
-from headspec.config.values import MEAN, RANDOM
+from headspec.config.values import MEAN, RANDOM, SAME_LAYERS, TOP
 from headspec.numbers import number
 from headspec.plots.atlas.maps import panels, rows_of
 from headspec.plots.drawing.marks import mark_chance
@@ -98,7 +98,10 @@ def draw_pruning_curves(
     labels: Mapping[str, str],
     places: Mapping[str, int],
 ) -> Figure:
-    """A panel per task and order: metric (mean over seeds) as all heads are pruned; a line per ranking."""
+    """A panel per task and order: metric (mean over seeds) as all heads are pruned.
+
+    There is a line for each ranking, and for random heads of the same layers as those of some.
+    """
     unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
     chance = task_chances(unpruned, metrics)
     orders = [order for order in FIRST if (curves["order"] == order).any()]
@@ -106,8 +109,10 @@ def draw_pruning_curves(
     shape = rows_of(len(shown), most=3 if len(orders) == 1 else 2)
     figure, grid = panels(shape, len(shown), min(4.8, PAGE / shape[1]), 2.05, 0.6)
     for axes, (task, order) in zip(grid, shown, strict=True):
-        panel = curves[(curves["task"] == task) & (curves["order"] == order)].sort_values("fraction")
-        _lines(axes, panel, labels, places)
+        of_task = curves[curves["task"] == task].sort_values("fraction")
+        _lines(axes, of_task[of_task["order"] == order], labels, places)
+        if order == TOP:
+            _same_layers(axes, of_task[of_task["order"] == SAME_LAYERS], labels, places)
         axes.axhline(100 * chance[task], color="black", linestyle=":", linewidth=0.8, label="chance")
         axes.set_title(task if len(orders) == 1 else f"{task}, {FIRST[order]}")
         axes.set_xlabel("heads pruned (%)")
@@ -145,6 +150,17 @@ def _lines(axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: M
         else:
             # alternate the markers of neighbouring lines, so that they do not hide each other
             axes.plot(x, y, label=labels[ranking], markevery=(i % 2, 2), **ranking_look(places[ranking]))
+
+
+def _same_layers(
+    axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
+) -> None:
+    """Draw the mean over random orders with as many heads of each layer as a ranking."""
+    for ranking, rows in panel.groupby("ranking", sort=False):
+        axes.plot(
+            100 * rows["fraction"], 100 * rows["value"], color=ranking_look(places[ranking])["color"],
+            linestyle=":", linewidth=1.6, zorder=1.9, label=f"same layers as {labels[ranking]}, random",
+        )  # fmt: skip
 
 
 #: column of the table: title of its panel, and factor to the unit there
