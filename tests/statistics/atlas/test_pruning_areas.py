@@ -148,7 +148,8 @@ def simulated(
 @pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_cover_the_true_areas_and_differences(seeds):
-    rng, runs = np.random.default_rng(7), 90 if seeds == 1 else 60
+    """Those against `random` cover the difference from one more random order."""
+    rng, more, runs = np.random.default_rng(7), np.random.default_rng(8), 90 if seeds == 1 else 60
     pairs = [("importance", None), ("random", None), ("importance", "random"), ("confidence", "importance")]
     covered = dict.fromkeys(pairs, 0)
     found: dict[tuple, list] = {pair: [] for pair in pairs}
@@ -157,13 +158,14 @@ def test_intervals_cover_the_true_areas_and_differences(seeds):
         table = areas(simulated(rng, LEVELS, seeds), resamples=200, confidence=0.9)
         for ranking, against in pairs:
             row, value = one(table, ranking, against), true[ranking] - (true[against] if against else 0)
+            value -= WEIGHTS[1] * more.normal(0, SPREAD) if against == "random" else 0
             covered[ranking, against] += row["ci_low"] <= value <= row["ci_high"]
-            found[ranking, against].append((row["value"], row["ci_high"] - row["ci_low"]))
+            found[ranking, against].append((row["value"] - value, row["ci_high"] - row["ci_low"]))
     low, high = stats.binom.ppf([0.002, 0.998], runs, [0.88, 0.92])  # nominal 0.9, with some tolerance
     assert all(low <= count <= (high if seeds == 1 else runs) for count in covered.values()), covered
     for pair, rows in found.items():
-        values, widths = np.transpose(rows)
-        wide = widths.mean() / (2 * 1.645 * values.std())  # of a normal distribution; that of t is wider
+        errors, widths = np.transpose(rows)
+        wide = widths.mean() / (2 * 1.645 * errors.std())  # of a normal distribution; that of t is wider
         assert 0.8 < wide < (1.3 if seeds == 1 else 1.7), (pair, wide)
 
 

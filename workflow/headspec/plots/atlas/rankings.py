@@ -156,7 +156,8 @@ def _same_layers(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
     """Draw the mean over random orders with as many heads of each layer as a ranking."""
-    for ranking, rows in panel.groupby("ranking", sort=False):
+    for ranking in (ranking for ranking in labels if (panel["ranking"] == ranking).any()):
+        rows = panel[panel["ranking"] == ranking]
         axes.plot(
             100 * rows["fraction"], 100 * rows["value"], color=ranking_look(places[ranking])["color"],
             linestyle=":", linewidth=1.6, zorder=1.9, label=f"same layers as {labels[ranking]}, random",
