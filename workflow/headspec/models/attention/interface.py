@@ -62,11 +62,6 @@ def unfused(model: PreTrainedModel) -> Iterator[None]:
             vars(config).update(attributes)
 
 
-def is_unfused(model: PreTrainedModel) -> bool:
-    """Return whether all parts of a model compute attention step by step already."""
-    return all(config._attn_implementation == "eager" for config in _configs(model))
-
-
 @contextmanager
 def noted_types() -> Iterator[set[torch.dtype]]:
     """Collect the dtypes that a model computes with in the block."""
