@@ -82,7 +82,7 @@ def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
     assert heads.MEASURES["mine"].function == f"{path}:heads"
     assert similarity.MEASURES["my-similarity"].function == f"{path}:similar"
     assert similarity.MEASURES["rsa"].function == "headspec.similarity.measures:rsa"
-    assert loaded.similarity.asked("importance") == ["my-similarity"]
+    assert loaded.similarity.comparing("top") == ["my-similarity"]
     assert PRUNING_METHODS["first"].function == f"{path}:first" and PRUNING_METHODS["mine"].chosen == "ranked"
     assert plugins.function(heads.MEASURES["derived"].function)(3) == 3
     with_it = refused(path, atlas={"rankings": ["mien"]})

@@ -5,8 +5,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from snakemake.common import Rules
-from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 
 from headspec.config.runs import kept_fraction, penalty
@@ -45,11 +43,18 @@ def test_runs_and_their_files():
         run(study, mixture="tone+topics").task_names()
 
 
-def test_a_trait_of_a_rule_that_there_is_not_is_told_when_jobs_are_planned():
-    mixtures = {"pairs": ["tone", "topic", "match"]}
-    study = layout(mixtures=mixtures, similarity={"measures": ["paradigm", "rsa"]})
-    with pytest.raises(WorkflowError, match="Rule representations is not defined"):
-        files.compared_tables(Job(study, Wildcards()), Rules())
+def test_tables_of_traits_are_those_of_tasks_alone():
+    """Each once, though `rsa` and `cka` read the same."""
+    pairs = {"pairs": ["tone", "topic", "match"]}
+    measures = {"measures": ["paradigm", "text", "rsa", "cka", "top-heads", "gradient"]}
+    study = layout(mixtures=pairs, similarity=measures)
+    folder, seeds = "results/tiny/similarity/bert", [f"seed{seed}" for seed in (0, 1)]
+    assert sorted(files.compared_tables(Job(study, Wildcards()))) == sorted([
+        f"{folder}/text.parquet",
+        *(f"{folder}/{seed}/{name}.parquet" for seed in seeds for name in ("sentences", "gradient")),
+        *(f"results/tiny/runs/bert/{task}/single/{seed}/importance.parquet"
+          for task in pairs["pairs"] for seed in seeds),
+    ])  # fmt: skip
 
 
 def test_a_preview_is_of_the_first_method_that_a_study_has():

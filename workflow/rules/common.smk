@@ -42,7 +42,7 @@ if {"{", "}"} & {*str(LIBRARY)}:
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import __version__, plugins
-from headspec.config import pruning_methods, variants
+from headspec.config import methods, pruning_methods, variants
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import plain

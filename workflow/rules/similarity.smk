@@ -133,7 +133,7 @@ rule sensitivity:
     log:
         log("similarity/{model}/seed{seed}/{measure}"),
     wildcard_constraints:
-        measure=any_of(similarity_measures.by_rule("sensitivity")),
+        measure=any_of(similarity_measures.of_weights(similarity_measures.MEASURES)),
     priority: COMPARED
     conda:
         "../../envs/train.yaml"
@@ -162,14 +162,12 @@ rule sensitivity:
 
 
 MEASURES = STUDY.similarity.measures
-SYMMETRIC, DIRECTED = (
-    similarity_measures.of_weights(MEASURES, directed) for directed in (False, True)
-)
+DIRECTED = [name for name in MEASURES if similarity_measures.MEASURES[name].directed]
 
 
 rule similarity:
     input:
-        job(files.compared_tables, rules),
+        job(files.compared_tables),
     output:
         **({"affinity": result("tables/affinity.parquet")} if DIRECTED else {}),
         similarity=result("tables/similarity.parquet"),
@@ -186,12 +184,7 @@ rule similarity:
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
-        tables=job(files.compared_from, rules),
-        traits=similarity_measures.traits(MEASURES),
-        measures=similarity_measures.of_traits(MEASURES),
-        symmetric=SYMMETRIC,
-        directed=DIRECTED,
-        seedless=similarity_measures.seedless(MEASURES),
+        measures=similarity_measures.entries(MEASURES, methods.alone(STUDY.methods)),
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
         code=code(

@@ -1,10 +1,10 @@
 """Input files of rules, as functions of a job."""
 
-from typing import Any
+import itertools
 
 from headspec.config import methods
 from headspec.config.measures import heads as head_measures
-from headspec.config.measures.similarity import MEASURES
+from headspec.config.measures import similarity as measures
 from headspec.config.runs import PRETRAINED, Run
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS
@@ -140,34 +140,16 @@ def treebank_texts(job: Job) -> list[str]:
     return [job.layout.data(task, "validation") for task in job.layout.atlas_tasks]
 
 
-# --- tables from which tasks are compared
-
-
-def compared_tables(job: Job, rules: Any) -> list[str]:
-    """Return the tables that the configured measures compare, made by these `rules` of the workflow."""
-    return list(_compared(job, rules))
-
-
-def compared_from(job: Job, rules: Any) -> list[list[Any]]:
-    """Return what made each of `compared_tables` (a rule or a measure of all weights), its model and seed.
-
-    The seed is None if the table is the same for every seed.
-    """
-    return list(_compared(job, rules).values())
-
-
-def _compared(job: Job, rules: Any) -> dict[str, list[Any]]:
-    """Return these by path; WorkflowError if a measure reads tables of a rule that does not exist."""
-    made: dict[str, list[Any]] = {}
-    alone = {"method": methods.alone(job.study.methods), "texts": "sentences"}
-    for measure in job.study.similarity.measures:
-        if not (rule := MEASURES[measure].trait.rule):
-            continue
-        path = getattr(rules, rule).output[0]
-        maker = measure if "{measure}" in path else rule
-        for model in job.study.models:
-            for seed in job.study.seeds if "{seed}" in path else [None]:
-                for task in job.layout.compared if "{mixture}" in path else [""]:
-                    values = alone | {"model": model, "seed": seed, "mixture": task, "measure": measure}
-                    made[path.format(**values)] = [maker, model, seed]
-    return made
+def compared_tables(job: Job) -> list[str]:
+    """Return the tables from which the configured measures compare tasks."""
+    study = job.study
+    every = itertools.product(
+        measures.entries(study.similarity.measures, methods.alone(study.methods)).values(),
+        study.models, study.seeds, job.layout.compared,
+    )  # fmt: skip
+    paths = (
+        each["path"].format(model=model, seed=seed, task=task)
+        for each, model, seed, task in every
+        if each["path"]
+    )
+    return [job.layout.result(path) for path in dict.fromkeys(paths)]

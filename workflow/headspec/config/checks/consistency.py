@@ -57,7 +57,7 @@ def _similarity(study: Study) -> Iterator[str]:
             f"similarity.measures: nothing to correlate; expected at least three tasks under "
             f"mixtures.pairs, got {listing(pairs)}."
         )
-    of_brains = study.similarity.asked("brain_encoding")
+    of_brains = study.similarity.comparing("encoding")
     if of_brains and not study.brain:
         key = f"similarity.measures.{measures.index(of_brains[0])}"
         yield f"{key}: '{of_brains[0]}' needs brain responses; expected a section brain."

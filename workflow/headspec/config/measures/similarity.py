@@ -13,9 +13,11 @@ from headspec.registry import Registry
 
 @dataclass(frozen=True)
 class Trait:
-    """A trait of a task that measures compare, read from a rule's tables of a model and seed."""
+    """A trait of a task that measures compare, read from the tables of a model and seed."""
 
-    rule: str | None  #: None: known from the config, such as the number of texts in an example
+    #: of its tables in the folder of results, with the wildcards `model`, `seed`, `task`, and `method` of
+    #: single-task runs; None: known from the config, such as the number of texts in an example
+    path: str | None
     single: bool = True  #: whether tables are those of single-task runs, and so have seeds
     trained: bool = True  #: whether it differs between tasks only after training
     by_subject: bool = False  #: whether subjects are compared individually
@@ -23,17 +25,21 @@ class Trait:
 
 
 READ = "headspec.similarity.traits"
+OF_SEED = "similarity/{model}/seed{seed}"
+IMPORTANCE = "runs/{model}/{task}/{method}/seed{seed}/importance.parquet"
 TRAITS = {
     "paradigm": Trait(None, single=False, trained=False),
-    "text": Trait("text_embedding", single=False, trained=False, read=f"{READ}:text"),
-    "vectors": Trait("representations", read=f"{READ}:vectors"),
-    "importance": Trait("importance", trained=False, read=f"{READ}:importance"),
-    "top": Trait("importance", trained=False, read=f"{READ}:top"),
-    "head_fisher": Trait("importance", trained=False, read=f"{READ}:head_fisher"),
-    "encoding": Trait("brain_encoding", by_subject=True, read=f"{READ}:encoding"),
+    "text": Trait("similarity/{model}/text.parquet", single=False, trained=False, read=f"{READ}:text"),
+    "vectors": Trait(f"{OF_SEED}/sentences.parquet", read=f"{READ}:vectors"),
+    "importance": Trait(IMPORTANCE, trained=False, read=f"{READ}:importance"),
+    "top": Trait(IMPORTANCE, trained=False, read=f"{READ}:top"),
+    "head_fisher": Trait(IMPORTANCE, trained=False, read=f"{READ}:head_fisher"),
+    "encoding": Trait(
+        "similarity/{model}/seed{seed}/brain_encoding.parquet", by_subject=True, read=f"{READ}:encoding"
+    ),
 }
-#: trait of measures that compare all weights, in separate jobs
-ALL_WEIGHTS = Trait("sensitivity")
+#: trait of measures that compare all weights, each in jobs of its own
+ALL_WEIGHTS = Trait(f"{OF_SEED}/{{measure}}.parquet")
 
 
 @dataclass(frozen=True)
@@ -97,34 +103,28 @@ def seedless(names: Iterable[str]) -> list[str]:
     return [name for name in names if not MEASURES[name].trait.single]
 
 
-def by_rule(rule: str) -> list[str]:
-    """Return the measures that use the output of `rule`."""
-    return [name for name, measure in MEASURES.items() if measure.trait.rule == rule]
+def of_weights(names: Iterable[str]) -> list[str]:
+    """Return the measures of all weights in `names`."""
+    return [name for name in names if MEASURES[name].of is None]
 
 
-def of_traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the measures of traits among `names`: what each compares, and its function."""
-    chosen = {name: MEASURES[name] for name in names}
-    return {name: {"of": each.of, "function": each.function} for name, each in chosen.items() if each.of}
+def entries(names: Iterable[str], method: str) -> dict[str, dict[str, Any]]:
+    """Return what the job that compares tasks has to know of the measures in `names`.
 
-
-def of_weights(names: Iterable[str], directed: bool) -> list[str]:
-    """Return the measures of all weights in `names` that are `directed`, or not."""
-    chosen = {name: MEASURES[name] for name in names}
-    return [name for name, each in chosen.items() if each.of is None and each.directed == directed]
-
-
-def traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the traits that measures compare: the rule of their tables, and the function that reads them."""
-    compared = dict.fromkeys(MEASURES[name].of for name in names)
-    return {
-        name: {"rule": TRAITS[name].rule, "read": TRAITS[name].read, "by_subject": TRAITS[name].by_subject}
-        for name in compared
-        if name and TRAITS[name].rule
-    }
+    `method` is that of single-task runs.
+    """
+    found = {}
+    for name in names:
+        measure, trait = MEASURES[name], MEASURES[name].trait
+        path = trait.path and trait.path.replace("{method}", method).replace("{measure}", name)
+        found[name] = {
+            "of": measure.of, "function": measure.function, "directed": measure.directed, "path": path,
+            "read": trait.read, "single": trait.single, "by_subject": trait.by_subject,
+        }  # fmt: skip
+    return found
 
 
 def functions(names: Iterable[str]) -> list[str]:
-    """Return the functions of these measures, and of the traits that they compare."""
-    entries = *of_traits(names).values(), *traits(names).values()
-    return [each.get("function") or each["read"] for each in entries]
+    """Return the functions of the measures of traits among `names`, and those that read the traits."""
+    chosen = [MEASURES[name] for name in names if MEASURES[name].of]
+    return list(dict.fromkeys(f for each in chosen for f in (each.function, each.trait.read) if f))

@@ -36,9 +36,9 @@ class Similarity(Section):
         """Whether a configured measure compares single-task models."""
         return len(seedless(self.measures)) < len(self.measures)
 
-    def asked(self, rule: str) -> list[Measure]:
-        """Return the configured measures that use the output of `rule`."""
-        return [measure for measure in self.measures if MEASURES[measure].trait.rule == rule]
+    def comparing(self, trait: str) -> list[Measure]:
+        """Return the configured measures that compare a trait."""
+        return [measure for measure in self.measures if MEASURES[measure].of == trait]
 
 
 class Brain(Section):
