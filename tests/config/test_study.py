@@ -130,7 +130,9 @@ def test_runs_of_iat() -> None:
     """Each is compared with the plain training that it continues; the runs of IAP stay the same."""
     section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}
     planned = study({"iat": section | {"samplings": ["sqrt"]}, "methods": ["tuned", "iat"]})
-    assert {(v.method, v.base, v.sampling, v.heads, v.alpha, v.delta) for v in planned.variants.values()} == {
+    assert {
+        (v.method, v.base, v.sampling, v.retraining, v.alpha, v.delta) for v in planned.variants.values()
+    } == {
         ("tuned", "tuned", "proportional", None, None, None),
         ("iat", "tuned", "proportional", "top", 0.3, 0.1),
         ("iat-random", "tuned", "proportional", "random", 0.3, 0.1),
@@ -160,7 +162,7 @@ def test_controls_of_a_sweep_and_rewarmed_ends() -> None:
     sampled = {("iat-sqrt", "iat", 0.3, 0.1), ("rewarmed-sqrt", "rewarmed", None, 0.1)}
     bases = {("tuned", None, None, None), ("tuned-sqrt", None, None, None)}
     found = {
-        (v.method, "iat" if v.heads == "top" else v.heads, v.alpha, v.delta)
+        (v.method, "iat" if v.retraining == "top" else v.retraining, v.alpha, v.delta)
         for v in planned.variants.values()
     }
     assert found == owning | plain | sampled | bases

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import strategies as st
 from snakemake.iocontainers import Wildcards
 
-from headspec.config.runs import kept_fraction, penalty
+from headspec.config.runs import RUN, kept_fraction, penalty
 from headspec.config.sections.training import FrozenTraining, LoRATraining
 from headspec.errors import ConfigError
 from headspec.pipeline import files, job_code, pruned
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import RUN, Layout
+from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG, prompted, study
 
 PAIR = "results/tiny/runs/bert/tone+topic"
@@ -132,7 +132,7 @@ def test_settings_are_those_of_the_method():
     assert tuned["epochs"] == 4 and tuned["frozen"] == FrozenTraining().model_dump()
     assert run(given, "frozen").training()["epochs"] == 3
     assert run(given, "iat").training()["sampling"] == "proportional"
-    assert run(given, "iat-random").variant_settings() == {"heads": "random", "alpha": 0.3}
+    assert run(given, "iat-random").variant_settings() == {"module": "own", "heads": "random", "alpha": 0.3}
     assert run(given).tokenizer()["source"] == "models/tiny-bert"
     task = Job(given, Wildcards(fromdict={"task": "tone"})).task_settings("train_examples")
     assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
@@ -145,8 +145,8 @@ def test_variants_have_what_differs_from_iat():
         "peak": 0.01,
     }
     given = layout(methods=["tuned", "iat"], iat=IAT["iat"] | controls)
-    top = {"heads": "top", "alpha": 0.3, "peak": 0.01}
-    every = {"heads": "all", "alpha": None, "peak": 0.01}
+    top = {"module": "own", "heads": "top", "alpha": 0.3, "peak": 0.01}
+    every = {"module": "own", "heads": "all", "alpha": None, "peak": 0.01}
     assert {method: run(given, method).variant_settings() for method in given.study.retrained} == {
         "iat": top,
         "iat-as-released": top | {"module": "leaking", "dropout": False},
@@ -199,7 +199,8 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     assert pruned.rankings(run(study, "single", "match"))[:2] == alone
     assert {pruned_run.pruning_method for pruned_run in study.study.pruned_runs} == {"whole", "importance"}
     gates = {"pruning_methods": ["l0", "subset"], "kept": [0.7], "scope": ["per_task"]}
-    named = pruned.files(layout(atlas=atlas, gates=gates), "gates.parquet")
+    both = layout(atlas=atlas, gates=gates)
+    named = both.run_files(both.study.pruned_runs, "gates.parquet")
     assert {*paths("tone+topic/tuned", *chosen[:2])} <= {*named}
     assert pruned.rankings(run(layout())) == []
 

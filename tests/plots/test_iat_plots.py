@@ -149,9 +149,9 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
         ticks = words(first.get_yticklabels())
         points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, POINT["label"])}
         rows = means.loc[[v.method for v in here]]
-        assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
-        assert_points(config, [points[names[v.heads]] for v in here], axes, rows)
+        assert set(points) == {names[v.retraining] for v in here} and len(here) == len(points)
+        assert_points(config, [points[names[v.retraining]] for v in here], axes, rows)
         ends = np.sort(segments(axes, interval_label(means)), axis=0)
         np.testing.assert_allclose(ends, np.sort(100 * rows[["ci_low", "ci_high"]], axis=0))
         drawn += [v.method for v in here]
-    assert set(drawn) == {v.method for v in config.variants.values() if v.heads and v.base == "tuned"}
+    assert set(drawn) == {v.method for v in config.variants.values() if v.retraining and v.base == "tuned"}

@@ -44,15 +44,14 @@ sys.path.insert(0, str(LIBRARY))
 from headspec import __version__, plugins
 from headspec.config import methods, pruning_methods, variants
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
-from headspec.config.runs import ALL
+from headspec.config.runs import ALL, PRUNED_RUN, RUN, kept_fraction
 from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import messages, starts, view
 from headspec.pipeline import files, job_code, machine, preflight, probing, pruned, shared_texts, versions, warm
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
-from headspec.pipeline.pruned import PRUNED_RUN
+from headspec.pipeline.layout import PROMPTS, SUBMISSION, any_of, constraints
 from headspec.pipeline.refused import Refused
 from headspec.provenance import code_hash
 

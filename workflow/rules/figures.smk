@@ -18,7 +18,7 @@ TASKS = {"tasks": job(Job.task_names)}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
 VARIANT_LABELS = {
-    "labels": variants.RETRAININGS.labels(variant.heads for variant in STUDY.variants.values())
+    "labels": variants.RETRAININGS.labels(variant.retraining for variant in STUDY.variants.values())
 }
 METHOD_LOOKS = {
     "labels": pruning_methods.PRUNING_METHODS.labels(pruned.methods(LAYOUT)),

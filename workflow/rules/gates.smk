@@ -32,6 +32,7 @@ rule learn_gates:
         trains=job(Job.trains),
         method=job(pruned.method),
         gates=job(pruned.gates),
+        fraction=lambda wildcards: kept_fraction(wildcards.kept),
         precision=STUDY.precision,
         code=code("gates/learn.py"),
     message:
@@ -69,6 +70,7 @@ rule pruned_run:
         trains=job(Job.trains),
         method=job(pruned.method),
         gates=job(pruned.gates),
+        fraction=lambda wildcards: kept_fraction(wildcards.kept),
         samples=job(pruned.samples),
         beams=job(Job.beams),
         measured=job(pruned.measured),
@@ -152,8 +154,8 @@ use rule roles as roles_after with:
 
 rule gate_tables:
     input:
-        gates=lambda wildcards: pruned.files(LAYOUT, "gates.parquet"),
-        evaluations=lambda wildcards: pruned.files(LAYOUT, "evaluation.parquet"),
+        gates=run_tables(STUDY.pruned_runs, "gates.parquet"),
+        evaluations=run_tables(STUDY.pruned_runs, "evaluation.parquet"),
     output:
         gates=result("tables/gates.parquet"),
         budgets=result("tables/budgets.parquet"),
@@ -186,7 +188,7 @@ rule gate_tables:
 
 rule kept_roles:
     input:
-        gates=lambda wildcards: pruned.files(LAYOUT, "gates.parquet"),
+        gates=run_tables(STUDY.pruned_runs, "gates.parquet"),
         before=lambda wildcards: pruned.roles_before(LAYOUT),
         after=lambda wildcards: pruned.roles_after(LAYOUT),
     output:

@@ -144,7 +144,7 @@ rule correlation:
 
 rule improvement:
     input:
-        evaluations=LAYOUT.run_files(STUDY.iat_runs, "evaluation.parquet"),
+        evaluations=run_tables(STUDY.iat_runs, "evaluation.parquet"),
     output:
         scores=result("tables/iat.parquet"),
         improvement=result("tables/improvement.parquet"),
@@ -173,7 +173,7 @@ rule improvement:
 
 use rule dissociation as iat_dissociation with:
     input:
-        predictions=LAYOUT.run_files(LAYOUT.before_and_after, "predictions.parquet"),
+        predictions=run_tables(LAYOUT.before_and_after, "predictions.parquet"),
         texts=job(files.validation_tables, LAYOUT.before_and_after),
     output:
         dissociation=result("tables/iat_dissociation.parquet"),

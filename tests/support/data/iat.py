@@ -43,7 +43,7 @@ def metrics(tasks: list[str]) -> dict[str, str]:
 
 
 def labels(config: Study) -> dict[str, str]:
-    return variants.RETRAININGS.labels(variant.heads for variant in config.variants.values())
+    return variants.RETRAININGS.labels(variant.retraining for variant in config.variants.values())
 
 
 def iat_table(config: Study) -> pd.DataFrame:
@@ -64,8 +64,10 @@ def improvement_table(config: Study) -> pd.DataFrame:
         "improvement", model="m", mixture="all", method=[plain, *others], task=["mean", *tasks],
         n_seeds=len(config.seeds), ci_over="seeds and examples" if len(config.seeds) > 2 else "examples",
     )  # fmt: skip
-    for name in ("sampling", "heads", "alpha", "delta"):
-        table[name] = table["method"].map({v.method: getattr(v, name) for v in config.variants.values()})
+    columns = {"sampling": "sampling", "heads": "retraining", "alpha": "alpha", "delta": "delta"}
+    for name, attribute in columns.items():
+        values = {method: getattr(variant, attribute) for method, variant in config.variants.items()}
+        table[name] = table["method"].map(values)
     table = table.assign(
         metric=table["task"].map(metrics(tasks) | {"mean": "mean"}), against=table["method"].map(others)
     )

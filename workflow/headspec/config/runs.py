@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from headspec.config.values import MEAN, NONE, RANDOM
 from headspec.text_values import named
 
+#: folder of a training run, with wildcards, in the folder of results
+RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
+#: folder of a run pruned to a number of heads
+PRUNED_RUN = RUN + "/gates/{pruning_method}/{scope}/{kept}"
 #: reserved values in columns of task names, which no task can have
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)
 #: mixture of a run of the unchanged encoder
@@ -83,7 +87,7 @@ class Variant:
     method: str  #: its name, also of its folder
     base: str  #: the method of plain training that it continues; plain training names itself
     sampling: str
-    #: the heads that a task's batches update at the end of training; None: plain training
-    heads: str | None = None
+    #: how training ends, of `headspec.config.variants.RETRAININGS`; None: plain training
+    retraining: str | None = None
     alpha: float | None = None  #: fraction of heads that they update; None for plain training
     delta: float | None = None  #: fraction of training in which they do; None for plain training

@@ -99,7 +99,7 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
 
 def _variant(name: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
     own = alpha if RETRAININGS[name].uses_alpha else None
-    return Variant(method(name) + suffix, base, sampling, heads=name, alpha=own, delta=delta)
+    return Variant(method(name) + suffix, base, sampling, retraining=name, alpha=own, delta=delta)
 
 
 def rewarmed_peak(iat: IAT, learning_rate: float) -> float | None:
@@ -112,10 +112,8 @@ def settings(variant: Variant, iat: IAT, samples: int, learning_rate: float) -> 
 
     `samples` is `importance.samples`, and `learning_rate` that of `training`.
     """
-    retraining = RETRAININGS[str(variant.heads)]
-    values: dict[str, Any] = {"heads": retraining.heads, "alpha": variant.alpha}
-    if retraining.module != "own":
-        values["module"] = retraining.module
+    retraining = RETRAININGS[str(variant.retraining)]
+    values: dict[str, Any] = {"module": retraining.module, "heads": retraining.heads, "alpha": variant.alpha}
     if retraining.module == "rescored":
         values |= {"rescorings": iat.rescorings, "samples": samples}
     if not retraining.dropout:

@@ -89,7 +89,7 @@ def branch(job: StageJob) -> Iterator[Load]:
 @stage({"train": TRAINING, "importance": "iat.rescorings"}, copies=7, hours=12, batch="training", gpus="all")
 def retrain(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.variant.delta or 0.0)
-    if job.variant.heads and RETRAININGS[job.variant.heads].module == "rescored":
+    if job.variant.retraining and RETRAININGS[job.variant.retraining].module == "rescored":
         for load in importance(job):
             yield load._replace(examples=job.study.iat.rescorings * load.examples)
 

@@ -5,7 +5,7 @@ from typing import Any
 from headspec.config import variants
 from headspec.config.measures.heads import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
-from headspec.config.runs import Variant
+from headspec.config.runs import RUN, Variant
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task, determinants
 from headspec.config.sources import place
@@ -13,7 +13,7 @@ from headspec.config.study import plain
 from headspec.config.values import RANDOM
 from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
-from headspec.pipeline.layout import RUN, Layout
+from headspec.pipeline.layout import Layout
 from headspec.tasks import prompt_checks
 from headspec.tasks.registry import KINDS, kind
 

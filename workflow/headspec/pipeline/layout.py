@@ -14,8 +14,6 @@ from headspec.data import submission
 from headspec.data.planned import Planned
 from headspec.tasks.registry import kind
 
-#: folder of a training run, with wildcards
-RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
 #: folder of the prompts of a task
 PROMPTS = "prompts/{model}/{task}/seed{seed}"
 #: folder of the prediction files of a run
@@ -191,7 +189,7 @@ class Layout:
     @cached_property
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        swept = [v for v in self.study.variants.values() if v.heads == "top" and v.base == "tuned"]
+        swept = [v for v in self.study.variants.values() if v.retraining == "top" and v.base == "tuned"]
         figures = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
         return list(map(".".join, itertools.product(figures, self.study.models, self.study.iat.mixtures)))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
-from headspec.pipeline.layout import RUN
+from headspec.config.runs import RUN
 from headspec.tables import Schema
 from headspec.tasks.parts import load_part
 from headspec.tasks.registry import KINDS

@@ -9,17 +9,9 @@ from headspec.config.sections.gates import Gates
 from headspec.config.study import plain
 from headspec.config.values import IMPORTANCE, WHOLE
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import RUN, Layout
-
-#: folder of a run pruned to a number of heads, with wildcards
-PRUNED_RUN = RUN + "/gates/{pruning_method}/{scope}/{kept}"
+from headspec.pipeline.layout import Layout
 
 # --- of a study
-
-
-def files(layout: Layout, name: str) -> list[str]:
-    """Return the file `name` of each pruned run."""
-    return layout.run_files(layout.study.pruned_runs, name)
 
 
 def roles_before(layout: Layout) -> list[str]:

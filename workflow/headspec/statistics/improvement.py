@@ -74,7 +74,7 @@ def iat_scores(
                 value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
-                    + (variant.heads, variant.alpha, variant.delta, shares.get(run.method), nothing)
+                    + (variant.retraining, variant.alpha, variant.delta, shares.get(run.method), nothing)
                 )
     return pd.DataFrame(rows, columns=list(IAT.columns))
 
@@ -87,11 +87,11 @@ def against(variants: Sequence[Variant]) -> dict[str, str]:
     are compared with the first of `variants`, which is not compared itself.
     """
     plain = variants[0].method
-    rewarmed = {(v.base, v.delta): v.method for v in variants if v.heads == REWARMED}
+    rewarmed = {(v.base, v.delta): v.method for v in variants if v.retraining == REWARMED}
     others = {}
     for v in variants[1:]:
-        base = v.base if v.heads == REWARMED else rewarmed.get((v.base, v.delta), v.base)
-        others[v.method] = base if v.heads else plain
+        base = v.base if v.retraining == REWARMED else rewarmed.get((v.base, v.delta), v.base)
+        others[v.method] = base if v.retraining else plain
     return others | {SINGLE: plain}
 
 
@@ -154,7 +154,8 @@ def improvement(
         for method, predictions in by_method.items():
             variant, other = variant_of(method, variants), others.get(method)
             own: dict[str, object] = {"model": model, "mixture": mixture, "method": method, "against": other}
-            own |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
+            own |= {"sampling": variant.sampling, "heads": variant.retraining}
+            own |= {"alpha": variant.alpha, "delta": variant.delta}
             base = by_method[other] if other else {}
             drawn = derive(seed, "improvement", model, mixture, method)
             found = comparison_rows(predictions, base, metrics, resamples, confidence, drawn)

@@ -12,7 +12,6 @@ import pandas as pd
 
 from headspec import plugins
 from headspec.config.pruning_methods import PruningMethod
-from headspec.config.runs import kept_fraction
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.errors import ConfigError
@@ -227,7 +226,7 @@ def prepared(
     sets, exists = Sets(params.tasks, wildcards.scope == "per_task"), model.gates.exists
     fixed = fixed_layers(model.gates, gates.attention)
     count = None
-    if (fraction := kept_fraction(wildcards.kept)) is not None:
+    if (fraction := params.fraction) is not None:
         count = count_kept(fraction, int(exists[~fixed].sum()), int(exists[fixed].sum()))
     samples = params.get("samples", 0)
     return model, setup, Plan(method, gates, samples, sets, exists, fixed, count, learning, job.seed)

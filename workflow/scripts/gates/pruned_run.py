@@ -43,7 +43,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             maps = {task: half_maps(table, task, measured["measure"])[0] for task in params.tasks}
         else:
             maps = {task: importance_map(table, task) for task in params.tasks}
-    settings = ("tasks", "method", "gates", "samples")
+    settings = ("tasks", "method", "gates", "fraction", "samples")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
         model, setup, plan = prepared(job, files.tokens, gates, training)
         if files.get("copied"):

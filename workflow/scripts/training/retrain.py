@@ -25,7 +25,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     importances = {task: importance_map(table, task) for task in params.tasks}
     variant = params.variant
     heads = owned_heads(importances, variant["heads"], variant["alpha"], job.seed)
-    module = import_module(f"headspec.training.variants.{variant.get('module', 'own')}")
+    module = import_module(f"headspec.training.variants.{variant['module']}")
     restriction = module.RESTRICTION(heads, params.projections, job.seed, variant)
     end = End(restriction, variant.get("dropout", True), variant.get("peak"))
 
