@@ -75,12 +75,11 @@ def test_layers_with_states_of_earlier_tokens_keep_theirs():
     np.testing.assert_array_equal(headspec.head_importance(model, [batch]), expected)
 
 
-def test_models_divided_by_heads_are_refused():
+def test_heads_that_are_divided_in_an_unknown_way_are_refused():
     model = any_model.model("olmo2")
     model._tp_size = 2
-    message = (
-        r"^model: its heads are divided over 2 processes \(tensor parallelism\), so that .*; expected whole"
-    )
-    for use in (headspec.HeadGates, headspec.head_importance, headspec.head_curve):
-        with pytest.raises(ModelError, match=message):
-            use(model)
+    message = r"'model.layers.0.self_attn' is divided over processes \(tensor parallelism\), and which heads "
+    with pytest.raises(ModelError, match=message):
+        headspec.HeadGates(model)
+    with pytest.raises(ModelError, match=message):
+        headspec.head_importance(model, any_model.batches("olmo2"))

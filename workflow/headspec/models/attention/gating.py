@@ -193,7 +193,7 @@ class Gating:
         """Compute attention in place of a site at the interface, and gate its heads."""
         row, given = self._next_row(site), self._given()
         if row in given:
-            return given[row], None
+            return site.part(given[row], 2), None
         self._count_tokens(site, row, states[0].shape[-2], states[1].shape[-2])
         self.attending = True
         try:
@@ -203,9 +203,9 @@ class Gating:
         receive = self._last(lambda block: block.receive, None)
         if receive is not None:
             weights = by_values(attention, *states) if weights is None else weights
-            receive(row, weights)
+            receive(row, site.whole(weights, 1))
             weights = None  # otherwise the model would collect the weights of all layers
-        return self._gated(row, context), weights
+        return self._gated(site, row, context), weights
 
     def _count_tokens(self, site: Site, row: int, tokens: int, keys: int) -> None:
         """Count the tokens up to the end of this call, including those in a cache."""
@@ -218,22 +218,22 @@ class Gating:
         """Return the arguments of a W_O with its heads gated; None if they are unchanged."""
         row, given = self._next_row(site), self._given()
         context = args[0].flatten(1, -2).unflatten(-1, (site.heads, site.size))  # tokens may be in a grid
-        gated = given[row] if row in given else self._gated(row, context)
+        gated = given[row] if row in given else self._gated(site, row, context)
         return None if gated is context else (gated.flatten(-2).reshape(args[0].shape), *args[1:])
 
-    def _gated(self, row: int, context: torch.Tensor) -> torch.Tensor:
+    def _gated(self, site: Site, row: int, context: torch.Tensor) -> torch.Tensor:
         """Return context vectors (batch, tokens, heads, size) after gates and edits."""
         self._gated_calls += 1
         values, edit = self.values, self._last(lambda block: block.edit, None)
         if values is not None:
-            gate = self._fitting(values, row, context)
+            gate = self._fitting(values, row, site.heads, context).to(context.device)
             # layers may be on several devices; gradients are summed in the precision of the gate
-            context = (context * gate.to(context.device)).to(context.dtype)
-        return context if edit is None else edit(row, context)
+            context = (context * site.part(gate, gate.dim() - 2)).to(context.dtype)
+        return context if edit is None else site.part(edit(row, site.whole(context, 2)), 2)
 
-    def _fitting(self, values: torch.Tensor, row: int, context: torch.Tensor) -> torch.Tensor:
-        """Return the gates of a row's context vectors, ([batch, tokens,] heads, 1); ValueError if unfit."""
-        gate = values[..., row, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
+    def _fitting(self, values: torch.Tensor, row: int, heads: int, context: torch.Tensor) -> torch.Tensor:
+        """Return the gates of a row's heads, ([batch, tokens,] heads, 1); ValueError if unfit."""
+        gate = values[..., row, :heads, None]  # ([batch, [tokens,]] heads, 1)
         if row in self.folded and max(gate.shape[:-2], default=1) > 1:
             raise ValueError(
                 f"gates: got {tuple(values.shape)} for a model that folds {FOLDED} into the batch of row "

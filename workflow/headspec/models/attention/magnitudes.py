@@ -43,7 +43,7 @@ def magnitudes(gates: HeadGates) -> NDArray[np.float64]:
 def _of_site(gates: HeadGates, site: Site) -> NDArray[np.float64]:
     """Return the norms of a site's heads, (heads,)."""
     if not site.seen or len(site.matrices()) > 1:
-        raise ModelError(f"W_O of '{site.name}' is not one matrix of floats after attention")
+        raise ModelError(f"W_O of '{site.name}' is not one whole matrix of floats after attention")
     w_v = _w_v(site, *_pass(gates, site))
     w_v = w_v.repeat_interleave(site.heads // len(w_v), dim=0)
     w_o = site.columns().to(w_v)  # (heads, size, outputs)

@@ -51,11 +51,6 @@ def _stay(part: nn.Module, *_: Any, **__: Any) -> nn.Module:
     return part
 
 
-def processes(model: nn.Module) -> int:
-    """Return the number of processes that a model's heads are divided over; 1 with FSDP2 or without any."""
-    return getattr(model, "tp_size", None) or 1
-
-
 @contextmanager
 def checkpointing(model: nn.Module) -> Iterator[None]:
     """Checkpoint the activations of an evaluated model's layers as its settings say, as if it were trained.

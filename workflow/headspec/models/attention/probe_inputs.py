@@ -11,7 +11,8 @@ from torch import nn
 
 from headspec.errors import ModelError, listing
 from headspec.models.attention.calls import Call, calls_of
-from headspec.models.attention.placement import device_of, processes
+from headspec.models.attention.parallel import processes
+from headspec.models.attention.placement import device_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -40,7 +41,8 @@ def probed(model: PreTrainedModel) -> tuple[dict[str, Any], list[Call], Any]:
         except Exception as error:  # the model's code may raise anything
             refused = refused or error
     reason = str(refused).strip().split("\n")[0]
-    raise UnusualInputs(f"it does not take {listing(usual)} alone ({reason}); {GIVE}") from refused
+    even = f", or numbers of heads, also of keys, that {n} divides" if (n := processes(model)) > 1 else ""
+    raise UnusualInputs(f"it does not take {listing(usual)} alone ({reason}); {GIVE}{even}") from refused
 
 
 def probe_names(model: PreTrainedModel) -> set[str]:
@@ -105,11 +107,6 @@ def check_model(model: Any) -> None:
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
         raise ModelError(
             "model: made inside torch.inference_mode, where nothing has derivatives; load it outside of it"
-        )
-    if (n := processes(model)) > 1:
-        raise ModelError(
-            f"model: its heads are divided over {n} processes (tensor parallelism), so that gates "
-            "act on other heads in each; expected whole layers, as with device_map or FSDP2"
         )
 
 

@@ -14,6 +14,7 @@ from torch import nn
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.attention.calls import Call, following, own_attention
+from headspec.models.attention.parallel import Division, division
 from headspec.models.attention.probe_inputs import sequences
 from headspec.models.attention.projections import Constant, inputs_first, is_linear, is_plain
 
@@ -40,6 +41,7 @@ class Site:
     kind : the kind of attention
     heads, size : number of heads, 0 if all were removed, and the length of a context vector
     keys : number of heads of keys and values, None if unknown
+    division : processes that each compute some of the heads, None if each computes all
     folded : whether its batch dimension also holds `FOLDED`
     rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
@@ -52,6 +54,7 @@ class Site:
     heads: int
     size: int
     keys: int | None
+    division: Division | None = None
     folded: bool = False
     rows: list[int] = field(default_factory=list)
 
@@ -60,6 +63,14 @@ class Site:
         """Whether the weights that multiply context vectors are known: floats, not packed or divided."""
         layers = filter(is_linear, self.output.modules()) if self.output is not None else ()
         return self.output is not None and all(is_plain(layer.weight) for layer in layers)
+
+    def part(self, whole: torch.Tensor, dim: int) -> torch.Tensor:
+        """Return the heads that this process computes of all, which are dimension `dim`."""
+        return self.division.part(whole, dim) if self.division else whole
+
+    def whole(self, part: torch.Tensor, dim: int) -> torch.Tensor:
+        """Return all heads, of those that each process computes."""
+        return self.division.whole(part, dim) if self.division else part
 
     def matrices(self) -> list[nn.Module]:
         """Return the linear layers that take the context vectors: W_O and its adapters."""
@@ -112,10 +123,12 @@ def find(
         # sources and targets of the probe differ in length
         across = call.across or call.keys != call.context.shape[1]
         output = following(calls[number + 1 :], heads * size)
+        over = division(model, names[call.module], output, heads * size)
+        parts = over.mesh.size() if over else 1
+        heads *= parts
         heads = 0 if output is not None and isinstance(output, Constant) else heads
-        site = Site(
-            names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
-        )
+        here, keys = kind(call.module, across), call.heads and call.heads * parts
+        site = Site(names[call.module], call.module, output, False, here, heads, size, keys, over)
         found.append((number, site))
     # some types call the interface only in their decoder, or in one of their towers
     towers = {(site.kind, _tower(site.name)) for _, site in found}
@@ -129,7 +142,10 @@ def find(
         tower = _tower(name)
         apart = kind_here not in kinds or (tower and (kind_here, tower) not in towers)
         if apart and seen.isdisjoint(attention.modules()):
-            output, size = last.module, last.context.shape[-1] // heads
+            output, width = last.module, last.context.shape[-1]
+            if division(model, name, output, width) is not None:
+                raise ModelError(f"'{name}' is divided over processes and computes its attention itself")
+            size = width // heads
             heads = 0 if isinstance(output, Constant) else heads
             found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size, None)))
     if not found:

@@ -12,6 +12,7 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 
 from headspec.errors import ModelError
+from headspec.models.attention.parallel import require_whole
 from headspec.models.attention.plain_weights import not_finite
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.projections import is_plain
@@ -57,8 +58,8 @@ def save(
     Raises
     ------
     ModelError
-        Its weights are not those that its config describes, or quantised in a form that is not saved, or it
-        has adapters.
+        Its weights are not those that its config describes, divided over processes, or quantised in a form
+        that is not saved, or it has adapters.
     TypeError
         `model` is not a model of transformers.
 
@@ -68,6 +69,10 @@ def save(
     >>> small = headspec.load("small")
     """
     check_model(model)
+    try:
+        require_whole(model)
+    except ModelError as error:
+        raise ModelError(f"this {model.config.model_type} cannot be saved: {error}") from None
     _check_merged(model)
     with torch.device("meta"):
         again = _class(type(model), model.config)(copy.deepcopy(model.config))

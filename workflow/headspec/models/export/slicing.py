@@ -18,6 +18,7 @@ from headspec.models.attention.calls import KEPT
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.head_parameters import Slice, head_slices
 from headspec.models.attention.interface import evaluating, noted_types, unfused
+from headspec.models.attention.parallel import require_whole
 from headspec.models.attention.plain_weights import check_plain
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.projections import Grouped, by_columns
@@ -64,8 +65,8 @@ def remove_heads(
     ------
     ModelError
         A head cannot be computed without the others, the smaller model would compute something else, or
-        weights are offloaded, not finite, quantised in other layers than linear ones, or computed from others
-        in each pass, as by torch's pruning.
+        weights are offloaded, divided over processes, not finite, quantised in other layers than linear ones,
+        or computed from others in each pass, as by torch's pruning.
     ValueError
         `heads` has another form, or names heads that the model does not have.
 
@@ -75,6 +76,7 @@ def remove_heads(
     """
     check_model(model)
     try:
+        require_whole(model)
         plain = floats(model)
         check_plain(plain)
     except ModelError as error:
