@@ -6,11 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headspec
 from headspec.heads.any_model.halving import Halving
 from headspec.heads.any_model.scores import SCORES
+from support import language
 from support.model_types import any_model
+from support.models import WORDS
 from support.tiers import cases
 
 FITS = 2
@@ -97,8 +100,23 @@ def test_other_functions_give_the_same():
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
+def test_behaviours_are_those_of_whole_batches(tmp_path):
+    path = language.make("llama", tmp_path / "m")
+    model = AutoModelForCausalLM.from_pretrained(path, max_position_embeddings=512).eval()
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tasks = {"next": [*zip(WORDS[:8], WORDS[1:9], strict=True)]}
+    names = ["induction", "previous_token", "function_vector"]
+    for behaviours in (names[:2], names[2:]):
+        settings = {"sequences": 5, "tokens": 10, "tasks": tasks}
+        expected = headspec.head_behaviours(model, tokenizer, behaviours, **settings)
+        with small_memory(model) as seen:
+            found = headspec.head_behaviours(model, tokenizer, behaviours, **settings)
+        assert max(seen) > FITS
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-3, atol=1e-6)
+
+
 def test_later_batches_begin_with_the_size_that_fits():
-    halving, sizes = Halving(), []
+    halving, sizes = Halving(torch.nn.Linear(1, 1)), []
 
     def compute(part):
         sizes.append(part.stop - part.start)
@@ -111,10 +129,21 @@ def test_later_batches_begin_with_the_size_that_fits():
     assert sizes == [8, 4, 2, 2, 2, 2, 2, 1]
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("of one example"), RuntimeError("another")])
-def test_what_halves_do_not_help_is_raised(error):
+@pytest.mark.parametrize(
+    ("error", "n", "processes"),
+    [
+        (torch.OutOfMemoryError("of one example"), 1, 1),
+        (torch.OutOfMemoryError("of a process that others wait for"), 4, 2),
+        (RuntimeError("another"), 4, 1),
+    ],
+    ids=["one example", "divided", "another"],
+)
+def test_what_halves_do_not_help_is_raised(error, n, processes):
+    model = torch.nn.Linear(1, 1)
+    model.tp_size = processes
+
     def compute(part):
         raise error
 
     with pytest.raises(type(error), match=str(error)):
-        next(Halving().over(1 if isinstance(error, torch.OutOfMemoryError) else 4, compute))
+        next(Halving(model).over(n, compute))

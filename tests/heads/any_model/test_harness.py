@@ -75,6 +75,34 @@ def test_tasks_are_evaluated_without_heads_and_without_random_ones(made):
         headspec.evaluate({}, [task], heads)
 
 
+@pytest.mark.thorough
+@pytest.mark.needs("lm_eval")
+def test_batches_that_do_not_fit_are_halved(made):
+    model, tokenizer, task = made
+    hflm, sizes = import_module("lm_eval.models.huggingface").HFLM, []
+    heads = {1: [0, 2, 3], 2: [1]}
+    settings = {
+        "draws": 2,
+        "task_manager": import_module("lm_eval.tasks").TaskManager(include_defaults=False),
+    }
+    whole = hflm(pretrained=model, tokenizer=tokenizer, batch_size=8)
+    expected = headspec.evaluate(whole, [task], heads, **settings)
+
+    def limited(module, args, kwargs):
+        sizes.append(len(args[0] if args else kwargs["input_ids"]))
+        if sizes[-1] > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+    lm = hflm(pretrained=model, tokenizer=tokenizer, batch_size=8)
+    handle = model.register_forward_pre_hook(limited, with_kwargs=True)
+    try:
+        found = headspec.evaluate(lm, [task], heads, **settings)
+    finally:
+        handle.remove()
+    pd.testing.assert_frame_equal(found, expected)
+    assert max(sizes) == 8 and lm.batch_size == 2
+
+
 def test_random_sets_that_are_no_better_count():
     def found(value, error=0.1, higher=True):
         return {("t", "acc"): harness.Found(value, error, higher)}

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import torch
+from torch import nn
 
 from headspec.heads.any_model.batches import Inputs, count, rows
+from headspec.models.attention.parallel import is_divided
 from headspec.models.devices import out_of_memory
 from headspec.progress import log
 
@@ -18,13 +20,15 @@ Result = TypeVar("Result")
 class Halving:
     """Computes on whole batches, and where memory runs out on halves, from there on.
 
+    A model whose passes several processes run together is not halved: one of them cannot start again alone.
+
     Attributes
     ----------
     most : examples that are computed at once
     """
 
-    def __init__(self) -> None:
-        self.most = sys.maxsize
+    def __init__(self, model: nn.Module, most: int = sys.maxsize) -> None:
+        self.model, self.most = model, most
 
     def over(self, n: int, compute: Callable[[slice], Result]) -> Iterator[Result]:
         """Yield the results of `compute` for parts of `n` examples, in order.
@@ -37,7 +41,7 @@ class Halving:
             try:
                 result = compute(part)
             except (RuntimeError, MemoryError) as error:
-                if part.stop - start == 1 or not out_of_memory(error):
+                if part.stop - start == 1 or not halves(self.model, error):
                     raise
                 self.most = (part.stop - start) // 2
             else:
@@ -46,6 +50,11 @@ class Halving:
                 continue
             torch.cuda.empty_cache()  # now that the error holds no tensors
             log.info("out of memory: batches of %d examples from here", self.most)
+
+
+def halves(model: nn.Module, error: Exception) -> bool:
+    """Return whether a pass of a model that ends with this error may succeed on fewer examples."""
+    return out_of_memory(error) and not is_divided(model)
 
 
 def some(batch: Inputs, part: slice, main: str) -> Inputs:

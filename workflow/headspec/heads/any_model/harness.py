@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 
 from headspec import head_arrays
 from headspec.errors import MissingError
 from headspec.heads.any_model import user_model
+from headspec.heads.any_model.halving import halves
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.gates import HeadGates
+from headspec.progress import log
 from headspec.seeds import derive
 
 NONE, CLOSED, RANDOM, SAME_LAYERS = "none", "closed", "random", "same_layers"
@@ -43,7 +46,7 @@ def evaluate(
     Parameters
     ----------
     lm : ``lm_eval.models.huggingface.HFLM`` of any model that `HeadGates` takes, also a smaller one of
-        `remove_heads`
+        `remove_heads`; its batch size is halved where batches do not fit in memory
     tasks : as in ``lm_eval.simple_evaluate``: names, or configs of tasks
     heads : the closed ones: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer, head)
     draws : random sets with the same number of heads, and random sets from the same layers
@@ -93,9 +96,25 @@ def evaluate(
     sets = [*_sets(closed, gates.exists, draws, seed)]
     for order, each in user_model.shown(sets, "sets of heads"):
         with gates.closed(each):
-            results = harness.simple_evaluate(model=lm, tasks=[*tasks], log_samples=False, **settings)
+            results = _that_fit(
+                lm, lambda: harness.simple_evaluate(model=lm, tasks=[*tasks], log_samples=False, **settings)
+            )
         found.setdefault(order, []).append(_metrics(results))
     return _table(found, int(closed.sum()))
+
+
+def _that_fit(lm: Any, results: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return results of the harness, where memory runs out with half the batch size, from there on."""
+    while True:
+        try:
+            return results()
+        except (RuntimeError, MemoryError) as error:
+            size = getattr(lm, "batch_size_per_gpu", None)
+            if not (isinstance(size, int) and size > 1 and halves(lm.model, error)):
+                raise
+        torch.cuda.empty_cache()  # now that the error holds no tensors
+        lm.batch_size_per_gpu = size // 2
+        log.info("out of memory: batches of %d examples from here", lm.batch_size_per_gpu)
 
 
 def _sets(closed: Any, exists: Any, draws: int, seed: int) -> Iterator[tuple[str, Any]]:

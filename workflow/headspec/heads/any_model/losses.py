@@ -15,9 +15,8 @@ from torch.nn import functional as F
 from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count, rows
 from headspec.heads.any_model.generated import Writing
-from headspec.heads.any_model.halving import Halving, some
+from headspec.heads.any_model.halving import Halving, halves, some
 from headspec.models.attention.past import fresh
-from headspec.models.devices import out_of_memory
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
 
@@ -99,7 +98,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     try:
         off, exact = _differences(model, rows(batch, slice(COMPARED), main))
     except RuntimeError as error:
-        if not out_of_memory(error):
+        if not halves(model, error):
             raise
         off, exact = {}, False
     if exact and off and sum(other <= EXACT for other in off.values()) == 1:
@@ -192,7 +191,7 @@ class Evaluation:
         self.name = self.metric.name if self.metric else LOSS if own == "<lambda>" else own
         self.n = sum(count(batch, model.main_input_name) for batch in batches)
         self._found: list[Floats] = []
-        self._halving = Halving()
+        self._halving = Halving(model)
 
     def add(self, batch: Inputs, closing: Callable[[slice], AbstractContextManager[Any]]) -> None:
         """Evaluate a batch, in parts that fit in memory, in blocks that close its next set of heads."""

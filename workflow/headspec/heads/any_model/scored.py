@@ -224,7 +224,7 @@ class Scored:
     def __init__(self, gates: HeadGates, loss: Loss, derivative: bool, stack: ExitStack) -> None:
         self.gates, self.loss = gates, loss
         self.passes = Replacing(gates) if derivative else _passes(gates, stack)
-        self.means, self.halving = HalfMeans(), Halving()
+        self.means, self.halving = HalfMeans(), Halving(gates.model)
         self.batch: Inputs = {}
         self.donors: Inputs | None = None
         self.shift: int | None = None

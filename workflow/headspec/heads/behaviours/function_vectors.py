@@ -14,10 +14,12 @@ import torch
 from headspec.heads.ablations import each_replaced
 from headspec.heads.any_model import text_batches, user_model
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, arguments
-from headspec.heads.any_model.scored import Contexts, Scored
+from headspec.heads.any_model.halving import some
+from headspec.heads.any_model.scored import Scored
 from headspec.heads.behaviours.probe import Floats, Probe
 from headspec.models.attention.past import fresh, is_past
 from headspec.models.attention.placement import device_of
+from headspec.models.devices import out_of_memory
 from headspec.seeds import derive
 
 #: examples in a prompt, at most
@@ -53,33 +55,36 @@ def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
         [*_prompts(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right")]
         for kind in ("right", "others", "asked")
     )
+    prompts = asked[0]
     with ExitStack() as stack:
         scored = Scored(gates, lambda outputs, _: prompts.probability(outputs), False, stack)
         means = [_means(scored, each) for each in (right, others)]
-        values: tuple[list[torch.Tensor], ...] = ([], [])
-        for whole in asked:
-            prompts = whole.last_tokens(gates.model)
-            scored.start(prompts.inputs)
-            contexts = scored.contexts(prompts.inputs)
-            before = scored.passes.record(scored.losses)
-            for mean, rises in zip(means, values, strict=True):
 
-                def instead(
-                    row: int, mean: Any = mean, contexts: Contexts = contexts, at: Prompts = prompts
-                ) -> Any:
+        def of(part: slice) -> torch.Tensor:
+            """Return the rises of some prompts with each of the means, (n, means, heads)."""
+            nonlocal prompts
+            prompts = whole.some(part).last_tokens(gates.model)
+            scored.start(prompts.inputs)
+            contexts, rises = scored.contexts(prompts.inputs), []
+            before = scored.passes.record(scored.losses)
+            for mean in means:
+
+                def instead(row: int, mean: Any = mean) -> Any:
                     vectors = contexts[row].clone()
-                    vectors[at.each, at.ends] = mean[row].to(vectors)
+                    vectors[prompts.each, prompts.ends] = mean[row].to(vectors)
                     return vectors
 
                 replaced = each_replaced(scored.passes, scored.losses, gates.exists, instead)
                 shown = user_model.shown(replaced, f"heads, {task}", int(gates.exists.sum()))
                 rises.append(torch.stack([p - before for p in shown], dim=1))
-    found = []
-    for rises in values:
-        spread = np.zeros((probe.sequences, *gates.exists.shape))
-        spread[:, gates.exists] = torch.cat(rises).cpu().numpy()
-        found.append(spread)
-    return found[0], found[1]
+            return torch.stack(rises, dim=1)
+
+        parts: list[torch.Tensor] = []
+        for whole in asked:
+            parts += scored.halving.over(len(whole.ends), of)
+    spread = np.zeros((probe.sequences, len(means), *gates.exists.shape))
+    spread[..., gates.exists] = torch.cat(parts).cpu().numpy()
+    return spread[:, 0], spread[:, 1]
 
 
 @dataclass
@@ -108,6 +113,10 @@ class Prompts:
         right: torch.Tensor = likely[self.each, self.answers]
         return right
 
+    def some(self, part: slice) -> Prompts:
+        """Return some of the prompts."""
+        return Prompts(some(self.inputs, part, "input_ids"), self.ends[part], self.answers[part])
+
     @torch.no_grad()
     def last_tokens(self, model: Any) -> Prompts:
         """Return the last tokens alone, with the states of those before them.
@@ -129,7 +138,9 @@ class Prompts:
             last["past_key_values"] = past.past_key_values
             made = Prompts(last, torch.zeros_like(self.ends), self.answers)
             found, expected = made.probability(model(**fresh(last))), self.probability(model(**self.inputs))
-        except Exception:  # the model's code may raise anything
+        except Exception as error:  # the model's code may raise anything
+            if out_of_memory(error):
+                raise
             return self
         within = 0.05 if model.dtype == torch.bfloat16 else 1e-3
         same = is_past(last["past_key_values"]) and torch.allclose(found, expected, rtol=within, atol=1e-6)

@@ -71,7 +71,7 @@ def attention_maps(
                 model(**fresh(some(given, part, model.main_input_name)))
             return maps
 
-        parts = [*Halving().over(count(given, model.main_input_name), of)]
+        parts = [*Halving(model).over(count(given, model.main_input_name), of)]
     return {head: np.concatenate([part[head] for part in parts]) for head in parts[0]}
 
 

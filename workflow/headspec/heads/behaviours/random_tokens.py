@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from headspec.heads.any_model.halving import Halving
 from headspec.heads.behaviours.maps import captured
 from headspec.heads.behaviours.probe import Floats, Probe
 from headspec.models.attention.placement import device_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 #: fewest tokens, so that chance is low
 SHORTEST = 8
-#: sequences in a pass
+#: sequences in a pass, at most
 AT_ONCE = 8
 
 
@@ -104,20 +105,22 @@ def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> dict[str, tupl
     """Return mean weights (n, layers, heads) of the tokens of each behaviour, and of all other tokens."""
     found = {name: tuple(np.zeros((2, len(ids), *gates.exists.shape))) for name in RANDOM_TOKENS}
     places = {name: _places(RANDOM_TOKENS[name], tokens) for name in RANDOM_TOKENS}
-    for at in range(0, len(ids), AT_ONCE):
-        part = ids[at : at + AT_ONCE]
 
-        def receive(row: int, weights: torch.Tensor, at: int = at, part: torch.Tensor = part) -> None:
+    def of(part: slice) -> None:
+        def receive(row: int, weights: torch.Tensor) -> None:
             totals = weights.sum(-1, dtype=torch.float32)  # (batch, heads, tokens); less than 1 with sinks
             for name, (queries, keys) in places.items():
                 own_weights = weights[:, :, queries, keys].float()  # (batch, heads, queries)
                 others = totals[:, :, queries] - own_weights
                 seen = torch.as_tensor(queries, device=weights.device)  # tokens but the one attended to
                 for values, each in zip(found[name], (own_weights, others / seen), strict=True):
-                    values[at : at + len(part), row, : weights.shape[1]] = each.mean(-1).cpu().numpy()
+                    values[part, row, : weights.shape[1]] = each.mean(-1).cpu().numpy()
 
         with captured(gates, receive):
-            gates.model(input_ids=part, attention_mask=torch.ones_like(part))
+            gates.model(input_ids=ids[part], attention_mask=torch.ones_like(ids[part]))
+
+    for _ in Halving(gates.model, AT_ONCE).over(len(ids), of):
+        pass
     return {name: (values[0], values[1]) for name, values in found.items()}
 
 

@@ -79,7 +79,7 @@ def recorded(gates: HeadGates, batch: Inputs) -> Contexts:
         passes.record(lambda: gates.model(**fresh(some(batch, part, main))))
         return passes.contexts
 
-    return joined([*Halving().over(count(batch, main), of)])
+    return joined([*Halving(gates.model).over(count(batch, main), of)])
 
 
 def _means(
