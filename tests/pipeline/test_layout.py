@@ -174,6 +174,35 @@ def test_a_method_trains_by_the_section_of_its_name():
     assert atlas.before == {"lora": "frozen"}
 
 
+def test_without_tuned_iat_and_tasks_alone_train_adapters():
+    section = IAT["iat"] | {"controls": ["random", "alps"], "samplings": ["sqrt"], "rate": "rewarmed"}
+    training = {"learning_rate": 1e-5, "lora": {"rank": 2}}
+    study = layout(methods=["lora", "frozen", "iat"], training=training, iat=section)
+    trained = {method: study.study.trains(method) for method in study.methods}
+    assert trained.pop("frozen") == "classifiers" and {*trained.values()} == {"adapters"}
+    assert study.study.continued == ["lora", "lora-sqrt"] and study.study.pruned_runs == []
+    for method in ("lora", "iat", "iat-random", "lora-sqrt", "single"):
+        values = run(study, method).training()
+        assert values["learning_rate"] == 2e-4 and values["lora"]["rank"] == 2, method
+        assert values["sampling"] == ("sqrt" if method == "lora-sqrt" else "proportional")
+    assert run(study, "iat").variant_settings()["peak"] == study.study.learning_rate == 2e-4
+    assert {each.method for each in study.before_and_after} == {"lora", "iat"}
+    atlas = layout(methods=["lora", "iat", "atlas"], iat=IAT["iat"], atlas={"methods": ["lora", "iat"]})
+    assert atlas.before == {"iat": "lora"}
+
+
+def test_a_ranking_by_which_tasks_own_heads_is_of_their_own_runs():
+    study = layout(methods=["tuned", "iat"], iat=IAT["iat"] | {"controls": ["alps", "random"]})
+    assert study.measured == ["alps"] and layout(methods=["tuned"]).measured == []
+    alps = run(study, "iat-alps")
+    assert alps.variant_settings() == {"module": "own", "heads": "top", "alpha": 0.3, "ranking": "alps"}
+    assert files.owner_rankings(alps) == [
+        study.result("runs", alps.wildcards.model, task, "single/seed0/atlas/alps.parquet")
+        for task in alps.tasks
+    ]
+    assert files.owner_rankings(run(study, "iat-random")) == []
+
+
 def test_trainings_are_runs_that_train_an_encoder_and_pruned_ones():
     lora = CONFIG["training"] | {"lora": {"rank": 2}}
     assert layout(methods=["tuned", "lora", "frozen"], training=lora).trainings == 6

@@ -36,7 +36,7 @@ def trained(folder: Path, kind: str) -> tuple[MultiTask, MultiTask]:
     source = folder / "source"
     encoder(kind).save_pretrained(source)
     before, net = pretrained(source), pretrained(source)
-    adapt(net.encoder, 4, "all", 7, CPU)
+    adapt(net, 4, "all", 7, CPU)
     train(net, Setup(DATA, SETTINGS, 7, CPU), never(folder))
     net.save(folder / "model", encoders.reference(Model(source=str(source)), "models.own"))
     return before, net.eval()
@@ -96,7 +96,7 @@ def test_layers_that_cannot_have_adapters_are_refused():
 
 def test_frozen_weights_have_neither_gradients_nor_moments(tmp_path):
     net = MultiTask(encoder("llama"), "last", CLASSES)
-    adapt(net.encoder, 4, "all", 7, CPU)
+    adapt(net, 4, "all", 7, CPU)
     with trainer(net, Setup(DATA, SETTINGS, 7, CPU)) as run:
         run.run(3, never(tmp_path))
         moments, state = run.updates.optimizer.state, run.state()["model"]
@@ -125,7 +125,7 @@ def test_weights_in_bfloat16_give_the_same_numbers(kind):
     nets = [MultiTask(encoder(kind), "mean", CLASSES).eval() for _ in range(2)]
     gradients = []
     for net, device in zip(nets, (half, CPU), strict=True):
-        adapt(net.encoder, 4, "all", 7, device)
+        adapt(net, 4, "all", 7, device)
         for name, weight in adapters(net.encoder).items():
             torch.manual_seed(len(name))
             nn.init.normal_(weight, std=0.05)
@@ -141,7 +141,7 @@ def test_weights_in_bfloat16_give_the_same_numbers(kind):
 
 def test_a_divergence_names_the_key_of_its_learning_rate(tmp_path):
     net = MultiTask(encoder("bert"), "mean", CLASSES)
-    adapt(net.encoder, 4, "all", 7, CPU)
+    adapt(net, 4, "all", 7, CPU)
     setup = Setup(DATA, SETTINGS.model_copy(update={"learning_rate": 3e38}), 7, CPU)
     with pytest.raises(NumericalError, match=r"training\.lora\.learning_rate \(now 3e\+38\)"):
         train(net, setup, never(tmp_path))

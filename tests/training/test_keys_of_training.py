@@ -65,7 +65,7 @@ def replaced_or_ignored(stage: str, key: str) -> bool:
 def trained(method: str, settings: Training, folder: Path) -> dict[str, torch.Tensor]:
     net, fixed = model(), None
     if method == "lora":
-        adapt(net.encoder, 4, "all", 7, CPU)
+        adapt(net, 4, "all", 7, CPU)
     if method == "frozen":
         fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
     train(net, replace(setup(), settings=settings, features=fixed), never(folder))

@@ -54,7 +54,7 @@ def test_adapters_train_by_two_processes_as_by_one(tmp_path):
     """The processes take the model with its adapters, and give it back."""
     nets = {1: model(), 2: model()}
     for n, net in nets.items():
-        adapt(net.encoder, 4, "all", 7, CPU)
+        adapt(net, 4, "all", 7, CPU)
         on_gpus(n, tmp_path, train)(net, SETUP, never(tmp_path))
     alone, shared = (net.state_dict() for net in nets.values())
     assert all(weight.any() for weight in adapters(nets[2].encoder).values())

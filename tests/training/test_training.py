@@ -33,7 +33,7 @@ EXACT = ["step", "epoch", "task", "loss", "learning_rate"]  # columns without ti
 def run(folder, net: MultiTask, seconds=1e9, method="tuned", **settings) -> pd.DataFrame:
     torch.set_num_threads(1)
     if method == "lora":
-        adapt(net.encoder, 4, "all", 7, CPU)
+        adapt(net, 4, "all", 7, CPU)
     fixed = None
     if method == "frozen":
         fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}

@@ -176,7 +176,7 @@ rule measured:
     log:
         log(RUN, "atlas/{measure}"),
     wildcard_constraints:
-        measure=any_of(STUDY.atlas.measured),
+        measure=any_of(LAYOUT.measured),
     priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
@@ -189,6 +189,9 @@ rule measured:
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
         function=lambda wildcards: head_measures.MEASURES[wildcards.measure].function,
+        from_pretrained=lambda wildcards: head_measures.MEASURES[wildcards.measure].from_pretrained,
+        model=job(Job.loaded_model),
+        version=job(versions.weights),
         code=code(
             "atlas/measured.py",
             lambda each: plugins.roots([head_measures.MEASURES[each.wildcards.measure].function]),

@@ -159,8 +159,9 @@ rule improvement:
         study=STUDY.study,
         runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants.values()],
-        rates=section("training", "learning_rate", "warmup", "decay")
-        | {"peak": variants.rewarmed_peak(STUDY.iat, STUDY.training.learning_rate)},
+        rates=section("training", "warmup", "decay")
+        | {"learning_rate": STUDY.learning_rate}
+        | {"peak": variants.rewarmed_peak(STUDY.iat, STUDY.learning_rate)},
         metrics=STUDY.metrics,
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -210,7 +211,7 @@ rule specialization:
         runs=run_settings(LAYOUT.before_and_after),
         sources=job(shared_texts.text_sources, LAYOUT.before_and_after),
         metrics=STUDY.main_metrics,
-        before="tuned",
+        before=STUDY.plain_method,
         fraction=STUDY.pruning.fraction,
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,

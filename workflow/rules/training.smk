@@ -105,6 +105,7 @@ rule branch:
         model=job(Job.loaded_model),
         version=job(versions.weights),
         training=job(Job.training),
+        trains=job(Job.trains),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("training/branch.py"),
@@ -118,6 +119,7 @@ rule retrain:
     input:
         state=job(files.branch, "state.pt"),
         importance=job(files.branch, "importance.parquet"),
+        rankings=job(files.owner_rankings),
         tokens=job(files.tokens, "train"),
     output:
         model=result(RUN, "model/model.safetensors"),
@@ -142,6 +144,7 @@ rule retrain:
         model=job(Job.loaded_model),
         version=job(versions.weights),
         training=job(Job.training),
+        trains=job(Job.trains),
         variant=job(Job.variant_settings),
         projections=STUDY.iat.projections,
         precision=STUDY.precision,

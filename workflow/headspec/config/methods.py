@@ -18,7 +18,7 @@ class Method:
 METHODS = {
     "tuned": Method(before="frozen", about="all weights are trained"),
     "lora": Method("adapters", "frozen", "only low-rank adapters and the classifiers, in much less memory"),
-    "iat": Method(before="tuned"),
+    "iat": Method(),  # as plain training, which also precedes it
     "frozen": Method("classifiers", about="only the classifiers, as a control"),
     "single": Method(),
     "prompted": Method("nothing", about="nothing, the model answers each task's `prompt`"),

@@ -119,6 +119,16 @@ class Study(Section):
         return next(method for method in methods.NAMED if method in self.methods)
 
     @property
+    def plain_method(self) -> str:
+        """The method by which IAT and `single` train, too: `lora` in studies without `tuned`."""
+        return "lora" if "lora" in self.methods and "tuned" not in self.methods else "tuned"
+
+    @property
+    def learning_rate(self) -> float:
+        """The peak learning rate of plain training."""
+        return self.training.for_method(self.plain_method).learning_rate
+
+    @property
     def alone(self) -> tuple[str, ...]:
         """The tasks of single-task runs: `mixtures.single`, and those whose models similarity compares."""
         compared = self.mixtures.pairs if self.similarity.compares_models else []
@@ -137,8 +147,8 @@ class Study(Section):
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
-        """The variants of training compared on `iat.mixtures`, by method, `tuned` first."""
-        planned = variants.planned(self.iat, self.training.sampling)
+        """The variants of training compared on `iat.mixtures`, by method, plain training first."""
+        planned = variants.planned(self.iat, self.plain_method, self.training.sampling)
         return {variant.method: variant for variant in planned}
 
     @property
@@ -151,9 +161,13 @@ class Study(Section):
         """Methods of the variants that continue plain training."""
         return [method for method in self.variants if method not in self.continued]
 
+    def as_method(self, method: str) -> str:
+        """Return the method that trains as `method`: for IAT, its controls and `single`, plain training."""
+        return self.plain_method if method in self.variants or method == "single" else method
+
     def trains(self, method: str) -> str:
-        """Return what a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
-        entry = None if method in self.variants else methods.METHODS.get(method)
+        """Return what a method trains (`headspec.config.methods`)."""
+        entry = methods.METHODS.get(self.as_method(method))
         return entry.trains if entry else "all"
 
     @property
@@ -216,7 +230,8 @@ class Study(Section):
     def pruned_runs(self) -> list[PrunedRun]:
         """The runs of the section `gates`, pruned by every pruning method to every number of heads."""
         gates, pruned = self.gates, []
-        for run in self._chosen(gates, self.runs):
+        runs = self.runs if self.plain_method == "tuned" else []  # all weights of a pruned run are trained
+        for run in self._chosen(gates, runs):
             for scope in gates.scope if len(run.tasks) > 1 else ["shared"]:
                 pruned.append(PrunedRun(run, WHOLE, scope, 1.0))
                 for method in gates.pruning_methods:

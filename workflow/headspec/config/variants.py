@@ -31,6 +31,8 @@ class Retraining:
     heads: str = "top"  #: the heads that a task owns, a choice of `headspec.training.iat`
     module: str = "own"  #: the module of `headspec.training.variants` that treats the other heads
     dropout: bool = True
+    #: the atlas measure that ranks a task's heads, in its single-task run; None: importance at the branch
+    ranking: str | None = None
     uses_alpha: bool = True  #: whether tasks own a fraction alpha of heads
 
 
@@ -52,6 +54,7 @@ RETRAININGS = Registry[Retraining](
         "no-dropout": Retraining("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
         REWARMED: Retraining("MTL, rewarmed", heads="all", uses_alpha=False),
         "even": Retraining("even shares of heads", heads="even", uses_alpha=False),
+        "alps": Retraining("ALPS's heads", ranking="alps"),
     },
 )
 #: names allowed in `iat.controls`
@@ -72,14 +75,17 @@ def encoders() -> list[str]:
     return ["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
 
 
-def planned(iat: IAT, sampling: str) -> list[Variant]:
-    """Return the variants compared on `iat.mixtures`, plain training first, given `training.sampling`."""
+def planned(iat: IAT, base: str, sampling: str) -> list[Variant]:
+    """Return the variants compared on `iat.mixtures`, plain training first.
+
+    `base` is its method, "tuned" or "lora", and `sampling` is `training.sampling`.
+    """
     main = iat.alpha, iat.delta
     alphas, deltas = ([*dict.fromkeys(v)] for v in ([iat.alpha, *iat.alphas], [iat.delta, *iat.deltas]))
     swept = [point for point in itertools.product(alphas, deltas) if point != main]
     plain = [REWARMED] if iat.rate == REWARMED else []
-    variants = [Variant(method="tuned", base="tuned", sampling=sampling)]
-    variants += [_variant(name, "tuned", sampling, *main) for name in (IAT_ITSELF, *iat.controls, *plain)]
+    variants = [Variant(method=base, base=base, sampling=sampling)]
+    variants += [_variant(name, base, sampling, *main) for name in (IAT_ITSELF, *iat.controls, *plain)]
     for name in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
         for alpha, delta in swept:
             if RETRAININGS[name].uses_alpha:
@@ -88,12 +94,14 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
                 suffix = f"-delta{named(delta)}"
             else:
                 continue
-            variants.append(_variant(name, "tuned", sampling, alpha, delta, suffix))
+            variants.append(_variant(name, base, sampling, alpha, delta, suffix))
     for other in iat.samplings:
         if other != sampling:
-            base = f"tuned-{other}"
-            variants.append(Variant(method=base, base=base, sampling=other))
-            variants += [_variant(name, base, other, *main, f"-{other}") for name in (IAT_ITSELF, *plain)]
+            resampled = f"{base}-{other}"
+            variants.append(Variant(method=resampled, base=resampled, sampling=other))
+            variants += [
+                _variant(name, resampled, other, *main, f"-{other}") for name in (IAT_ITSELF, *plain)
+            ]
     return variants
 
 
@@ -110,12 +118,14 @@ def rewarmed_peak(iat: IAT, learning_rate: float) -> float | None:
 def settings(variant: Variant, iat: IAT, samples: int, learning_rate: float) -> dict[str, Any]:
     """Return how a variant differs from IAT, for the job that trains it.
 
-    `samples` is `importance.samples`, and `learning_rate` that of `training`.
+    `samples` is `importance.samples`, and `learning_rate` that of plain training.
     """
     retraining = RETRAININGS[str(variant.retraining)]
     values: dict[str, Any] = {"module": retraining.module, "heads": retraining.heads, "alpha": variant.alpha}
     if retraining.module == "rescored":
         values |= {"rescorings": iat.rescorings, "samples": samples}
+    if retraining.ranking:
+        values["ranking"] = retraining.ranking
     if not retraining.dropout:
         values["dropout"] = False
     if rewarmed := rewarmed_peak(iat, learning_rate):

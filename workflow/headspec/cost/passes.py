@@ -61,13 +61,17 @@ class StageJob:
     @property
     def variant(self) -> Variant:
         variants = self.layout.study.variants
-        return variants.get(self.method, variants["tuned"])
+        return variants.get(self.method, variants[self.layout.study.plain_method])
 
     def trained(self, part: float) -> list[Load]:
-        """Return a fraction `part` of the run's training."""
+        """Return a fraction `part` of the run's training.
+
+        With adapters, without weight gradients, a step costs as much as importance.
+        """
+        purpose = "importance" if self.layout.study.trains(self.method) == "adapters" else "train"
         sizes = {task: self.n_train[task] for task in self.tasks}
         expected = expected_examples(self.study, sizes, self.variant.sampling)
-        return [Load("train", task, part * n) for task, n in expected.items()]
+        return [Load(purpose, task, part * n) for task, n in expected.items()]
 
     def validated(self, times: float = 1, most: int | None = None, purpose: str = "prune") -> list[Load]:
         """Return `times` passes over each task's validation examples, or the first `most` of them."""

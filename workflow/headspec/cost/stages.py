@@ -62,14 +62,12 @@ def features(job: StageJob) -> Iterator[Load]:
     copies=5, hours=24, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
 )  # fmt: skip
 def train(job: StageJob) -> Iterator[Load]:
-    """Yield training; with adapters, without weight gradients, a step costs as much as importance.
+    """Yield training.
 
     Frozen runs count only examples that are encoded again: classifiers cost almost nothing.
     """
-    trains = job.layout.study.trains(job.method)
-    if trains != "classifiers":
-        for load in job.trained(1.0):
-            yield load._replace(purpose="importance") if trains == "adapters" else load
+    if job.layout.study.trains(job.method) != "classifiers":
+        yield from job.trained(1.0)
         return
     drawn = job.study.models[job.wildcards["model"]].weights != PRETRAINED
     for task in job.tasks:
@@ -79,14 +77,17 @@ def train(job: StageJob) -> Iterator[Load]:
 
 @stage(
     {"train": TRAINING, "importance": "importance.samples"},
-    copies=7, hours=8, batch="training", gpus="all", keeps="state",
+    copies=7, hours=8, adapted=3, batch="training", gpus="all", keeps="state",
 )  # fmt: skip
 def branch(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.study.iat.reserve - float(job.wildcards["delta"]))
     yield from importance(job)
 
 
-@stage({"train": TRAINING, "importance": "iat.rescorings"}, copies=7, hours=12, batch="training", gpus="all")
+@stage(
+    {"train": TRAINING, "importance": "iat.rescorings"},
+    copies=7, hours=12, adapted=3, batch="training", gpus="all",
+)  # fmt: skip
 def retrain(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.variant.delta or 0.0)
     if job.variant.retraining and RETRAININGS[job.variant.retraining].module == "rescored":
@@ -141,7 +142,8 @@ def pruned_run(job: StageJob) -> Iterator[Load]:
 
 def _gated(job: StageJob, epochs: float) -> list[Load]:
     """Return training with gates, whose gradients pass through the encoder even if it is frozen."""
-    return job.trained(epochs / job.study.training.epochs)
+    loads = job.trained(epochs / job.study.training.epochs)
+    return [load._replace(purpose="train") for load in loads]
 
 
 def _before(job: StageJob) -> int:

@@ -72,9 +72,9 @@ class Job:
         trained = [] if self.trains() == "classifiers" else [kind(task) for task in self.tasks.values()]
         of_some_types = {key for each in KINDS.values() for key in each.training}
         unused = of_some_types.difference(*(each.training for each in trained))
-        variant = self.study.variants.get(self.wildcards.method)
-        training = self.study.training.for_method(variant.base if variant else self.wildcards.method, unused)
-        if variant:
+        method = self.wildcards.method
+        training = self.study.training.for_method(self.study.as_method(method), unused)
+        if variant := self.study.variants.get(method):
             training = training.model_copy(update={"sampling": variant.sampling})
         values: Values = plain(training)
         return values
@@ -82,8 +82,7 @@ class Job:
     def variant_settings(self) -> Values:
         """Return how the job's variant of training differs from IAT."""
         study = self.study
-        samples, rate = study.importance.samples, study.training.learning_rate
-        return variants.settings(self.variant, study.iat, samples, rate)
+        return variants.settings(self.variant, study.iat, study.importance.samples, study.learning_rate)
 
     # --- of its model
 

@@ -10,6 +10,7 @@ from headspec.config.methods import METHODS
 from headspec.config.pruning_methods import any_learnt
 from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import Study
+from headspec.config.variants import RETRAININGS
 from headspec.data import submission
 from headspec.data.planned import Planned
 from headspec.tasks.registry import kind
@@ -94,7 +95,7 @@ class Layout:
     @cached_property
     def before_and_after(self) -> list[Run]:
         """Runs of plain training and IAT, whose dissociation is compared."""
-        return [run for run in self.study.iat_runs if run.method in ("tuned", "iat")]
+        return [run for run in self.study.iat_runs if run.method in (self.study.plain_method, "iat")]
 
     @cached_property
     def compared(self) -> list[str]:
@@ -134,14 +135,19 @@ class Layout:
         return list(self.study.in_order([task for run in self.atlas_runs for task in run.tasks]))
 
     @cached_property
+    def measured(self) -> list[str]:
+        """The measures of heads that their own modules make of a model, for rankings and variants of IAT."""
+        retrainings = [v.retraining for v in self.study.variants.values()]
+        owning = [RETRAININGS[name].ranking for name in retrainings if name]
+        return list(dict.fromkeys([*self.study.atlas.measured, *filter(None, owning)]))
+
+    @cached_property
     def before(self) -> dict[str, str]:
         """The method that precedes each, if the atlas measures both: `frozen` is the pretrained encoder."""
         methods = {run.method for run in self.atlas_runs}
-        return {
-            name: method.before
-            for name, method in METHODS.items()
-            if method.before and {name, method.before} <= methods
-        }
+        before = {name: method.before for name, method in METHODS.items() if method.before}
+        before |= {"iat": self.study.plain_method}
+        return {name: other for name, other in before.items() if {name, other} <= methods}
 
     @property
     def head_measures(self) -> list[str]:
@@ -189,9 +195,10 @@ class Layout:
     @cached_property
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        swept = [v for v in self.study.variants.values() if v.retraining == "top" and v.base == "tuned"]
+        study = self.study
+        swept = [v for v in study.variants.values() if (v.retraining, v.base) == ("top", study.plain_method)]
         figures = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
-        return list(map(".".join, itertools.product(figures, self.study.models, self.study.iat.mixtures)))
+        return list(map(".".join, itertools.product(figures, study.models, study.iat.mixtures)))
 
     @cached_property
     def transfer_figures(self) -> list[str]:

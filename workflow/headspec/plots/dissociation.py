@@ -148,11 +148,11 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-#: method: (legend entry, style of its bars), in order
-BEFORE_AND_AFTER: dict[str, tuple[str, dict[str, Any]]] = {
-    "tuned": ("before IAT (MTL)", {"facecolor": "#e8eef4", "edgecolor": "black"}),
-    "iat": ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
-}
+#: legend entries of plain training and IAT, and styles of their bars
+BEFORE_AND_AFTER: list[tuple[str, dict[str, Any]]] = [
+    ("before IAT (MTL)", {"facecolor": "#e8eef4", "edgecolor": "black"}),
+    ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
+]
 BAR_HEIGHT = 0.4  # of a bar, in rows
 
 
@@ -182,7 +182,8 @@ def draw_specialization(
         index=["method", "seed"], columns="task", values="dissociation"
     )
     seeds[MEAN] = seeds[list(tasks)].mean(axis=1, skipna=False)
-    for lane, (method, (label, look)) in enumerate(BEFORE_AND_AFTER.items()):
+    (before,) = {*combined["method"]} - {"iat"}
+    for lane, (method, (label, look)) in enumerate(zip((before, "iat"), BEFORE_AND_AFTER, strict=True)):
         bars = combined[combined["method"] == method].set_index("task").loc[rows]
         ys = np.arange(len(rows)) + BAR_HEIGHT * (lane - 0.5)
         left.barh(ys, 100 * bars["dissociation"], BAR_HEIGHT, label=label, **look)
@@ -208,7 +209,7 @@ def _draw_differences(
     mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
     axes.plot(100 * differences["difference"], ys, label="mean over seeds", **mean)
     method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()
-    for change in values[method == "iat"] - values[method == "tuned"]:
+    for change in values[method == "iat"] - values[method != "iat"]:
         axes.plot(100 * change, ys + 0.24, **DOT)
     axes.margins(x=0.08)
 

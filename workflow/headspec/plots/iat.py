@@ -69,7 +69,7 @@ def variant_title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> s
 
 def plain_sampling(improvement: pd.DataFrame) -> str:
     """Sampling of tasks by the study's plain multi-task training."""
-    return str(improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0])
+    return str(improvement.loc[improvement["against"].isna(), "sampling"].iloc[0])
 
 
 def with_panel(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
@@ -220,10 +220,9 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> 
 def draw_alpha_delta(improvement: pd.DataFrame) -> Figure:
     """A cell per alpha (columns) and delta (rows): the mean difference from MTL above its interval.
 
-    Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
+    Only IAT with the sampling of the study's MTL is shown; the cell of the method `iat` is outlined.
     """
-    sampling = improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0]
-    swept = (improvement["heads"] == "top") & (improvement["sampling"] == sampling)
+    swept = (improvement["heads"] == "top") & (improvement["sampling"] == plain_sampling(improvement))
     means = improvement[swept & (improvement["task"] == MEAN)]
     alphas, deltas = (np.sort(means[name].unique()) for name in ("alpha", "delta"))
     values = np.full((len(deltas), len(alphas)), np.nan)

@@ -14,6 +14,7 @@ from torch import nn
 from headspec.errors import ModelError
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import adapters
 from headspec.registry import require
@@ -107,12 +108,14 @@ def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> 
     return inserted
 
 
-def adapt(encoder: PreTrainedModel, rank: int, layers: str, seed: int, device: Device) -> None:
-    """Add adapters to the encoder, and freeze its other weights.
+def adapt(model: MultiTask, rank: int, layers: str, seed: int, device: Device) -> None:
+    """Add adapters to the encoder, freeze its other weights, and gate heads before adapters, too.
 
     Where autocast multiplies in bfloat16, these are stored in bfloat16: the same results in half the memory.
     """
+    encoder = model.encoder
     insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))
+    model.gates = HeadGates(encoder)
     for module in encoder.modules():
         if device.autocast and hasattr(module, "base_layer"):
             module.base_layer.to(getattr(torch, device.autocast))

@@ -16,10 +16,11 @@ measure = plugins.function(params.function)
 with stage(snakemake, f"measure {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     model, frames = job.trained(), []
+    more = (job.encoder(),) if params.from_pretrained else ()
     model.to(job.device.name).eval()
     for task, examples in job.examples(params.tasks, snakemake.input.tokens).items():
         rows = sampled(task, len(examples), params.examples)
-        values = measure(model, task, examples, rows, job.device)
+        values = measure(model, task, examples, rows, job.device, *more)
         exists = model.gates.exists
         plugins.check(values, (len(rows), *exists.shape), params.function)
         require_finite(values[:, exists], f"{name}, task '{task}'", examples.example[rows], job.device)

@@ -15,6 +15,7 @@ from headspec.training.checkpoint import Checkpoint, read, resumable
 from headspec.training.iat import branch
 from headspec.training.loop import Setup
 from headspec.training.parallel import on_gpus
+from headspec.training.trainable import adapt
 
 snakemake: Snakemake
 wildcards, params, paths = snakemake.wildcards, snakemake.params, snakemake.input.tokens
@@ -26,6 +27,8 @@ with stage(snakemake, title):
     output, trunk = Path(snakemake.output.state), snakemake.input.trunk
     with resumable(job, output.parent / "checkpoint.pt", "tasks") as checkpoint:
         model = job.pretrained(classes)
+        if params.trains == "adapters":
+            adapt(model, setup.settings.lora.rank, setup.settings.lora.layers, job.seed, job.device)
         trained = on_gpus(job.gpus, output.parent, branch)
         state = trained(model, setup, float(wildcards.delta), read(trunk), checkpoint)
         rng = np.random.default_rng(derive(job.seed, "importance samples"))

@@ -14,6 +14,7 @@ from headspec.training.checkpoint import read, resumable
 from headspec.training.iat import End, owned_heads, retrain
 from headspec.training.loop import TRAINING, Setup
 from headspec.training.parallel import on_gpus
+from headspec.training.trainable import adapt
 
 snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens
@@ -24,6 +25,9 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in params.tasks}
     variant = params.variant
+    if "ranking" in variant:
+        ranked = zip(params.tasks, snakemake.input.rankings, strict=True)
+        importances = {task: importance_map(tables.read(path), task, "value") for task, path in ranked}
     heads = owned_heads(importances, variant["heads"], variant["alpha"], job.seed)
     module = import_module(f"headspec.training.variants.{variant['module']}")
     restriction = module.RESTRICTION(heads, params.projections, job.seed, variant)
@@ -32,8 +36,11 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     folder = Path(snakemake.output.history).parent
     settings = ("tasks", "variant", "projections")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
-        model = job.pretrained(classes)
+        model, reference = job.pretrained(classes), None
+        if params.trains == "adapters":
+            reference = job.reference()
+            adapt(model, setup.settings.lora.rank, setup.settings.lora.layers, job.seed, job.device)
         state = read(snakemake.input.state)
         history = on_gpus(job.gpus, folder, retrain)(model, setup, end, state, checkpoint)
-        model.save(folder / "model", job=snakemake)
+        model.save(folder / "model", reference, snakemake)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())

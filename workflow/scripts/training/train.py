@@ -52,7 +52,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         history = stored_run.take(folder, trunk)
         if history is None:
             if params.trains == "adapters":
-                adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
+                adapt(model, training.lora.rank, training.lora.layers, job.seed, job.device)
             history = on_gpus(job.gpus, folder, train)(model, setup, checkpoint, trunk, reserve)
             model.save(folder / "model", reference, snakemake)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())

@@ -122,7 +122,8 @@ def _gates(study: Study) -> Iterator[str]:
     if gates.source != Gates().source and "copied" not in {method.chosen for method in methods.values()}:
         expected = listing(chosen_by("copied"))
         yield f"gates.source: not used; expected {expected} in gates.pruning_methods, which keep its heads."
-    if "gates" in study.methods and not {"tuned", "frozen"} & {*study.methods}:
+    trained = {"tuned", "frozen"} & {*study.methods} and study.plain_method == "tuned"
+    if "gates" in study.methods and not trained:
         yield f"methods: got {listing(study.methods)}, expected tuned as well, whose runs are pruned."
 
 
@@ -189,8 +190,8 @@ def iat_problems(study: Study) -> Iterator[str]:
     """Yield the problems with the section `iat`."""
     section, methods = study.iat, study.methods
     yield from names.unknown("iat.mixtures", section.mixtures, study.mixture_tasks, "mixture")
-    if section.mixtures and "tuned" not in methods:
-        yield f"methods: got {listing(methods)}, expected tuned as well, because IAT continues tuned runs."
+    if section.mixtures and study.plain_method not in methods:
+        yield f"methods: got {listing(methods)}, expected tuned or lora as well, whose runs IAT continues."
     if methods and not {*NAMED} & {*methods}:
         expected = f"{listing(NAMED[:-1])} or {NAMED[-1]}"
         yield f"methods: got {listing(methods)}, expected {expected} as well, whose heads are compared."
@@ -227,6 +228,12 @@ def transfer_problems(study: Study) -> Iterator[str]:
         elif "transfer" in kind(study.tasks[name]).refuses:
             called = kind(study.tasks[name]).called
             yield f"transfer.tasks.{i}: got '{name}', a task {called}; expected a task on whole texts."
+    if section.tasks and iat.mixtures and study.plain_method != "tuned":
+        yield (
+            f"methods: got {listing(study.methods)}, expected tuned as well, because transfer.tasks is "
+            "set and transfer trains all weights."
+        )
+        return
     if not section.tasks:
         if section != Transfer():
             yield "transfer.tasks: expected at least one task, because other keys of transfer are set."

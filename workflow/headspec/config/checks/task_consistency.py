@@ -251,6 +251,7 @@ def _dtypes(study: Study) -> Iterator[str]:
         if not prompts(study.methods):
             yield f"{key} fp32, because only the method 'prompted' runs a model without training it."
         for i, method in enumerate(study.methods):
+            method = study.plain_method if method == "iat" else method
             if method in METHODS and METHODS[method].trains == "all":
                 yield f"{key} fp32, because methods.{i}, '{method}', trains all of its weights."
 

@@ -36,6 +36,7 @@ class HeadMeasure:
     behaviour: bool = False  #: whether it is what heads do, by `headspec.atlas.behaviours`
     predicts: bool = False  #: whether it reads what a language model predicts: of the method `prompted` alone
     reads: str = ""  #: what it reads of its tasks, besides the model: "texts", or "answers" with them
+    from_pretrained: bool = False  #: whether its function also takes the pretrained encoder, as last argument
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
 
@@ -114,6 +115,9 @@ MEASURES = Registry[HeadMeasure](
             reads="answers",
         ),
         "successor": HeadMeasure("successor", "successor", decoders=True, behaviour=True, predicts=True),
+        "alps": HeadMeasure(
+            "ALPS", "alps", of_weights=True, from_pretrained=True, function=f"{ATLAS}.alps:alps"
+        ),
     },
 )
 

@@ -46,7 +46,7 @@ class IAT(Section):
         "decayed by `training.decay`, compared with plain training at these rates (method `rewarmed`)",
     )
     peak: Positive | None = Field(
-        None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
+        None, description="peak learning rate of `rewarmed`; by default that of plain training"
     )
     rescorings: Count = Field(3, description="how often `rescored` rescores heads after the branch")
     alphas: Distinct[Alpha] = Field([], description="further values of alpha, each with every delta")

@@ -1,6 +1,7 @@
 """Important attention-head training (IAT): a batch updates only the heads of its task.
 
-The other rows of W_Q, W_K and W_V, and their moments, stay bitwise the same.
+The other rows of W_Q, W_K and W_V, and their moments, stay bitwise the same. With adapters, these are rows of
+W + B A.
 """
 
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from headspec.models.attention.head_parameters import Slice, head_slices
+from headspec.models.saved import adapters
 from headspec.training.iat import Restriction, all_own_every_head
 from headspec.training.loop import Trainer
 from headspec.training.updates import Updates, clip, gradient
@@ -23,6 +26,31 @@ def moments(part: Slice, state: dict[Any, Any]) -> Moments:
     """Return the moments of a slice from the `state` of an optimizer over whole parameters."""
     whole = state.get(part.parameter, {})
     return {name: v if name == "step" else part.view(v).flatten() for name, v in whole.items()}
+
+
+def trained_slices(run: Trainer, projections: str) -> list[Slice]:
+    """Return the slices of heads in what trains: in the projections, or in their adapters.
+
+    In W + B A, a head's rows of B are its own, or in W_O its columns of A. The other factor changes all
+    heads: its slice belongs to none.
+    """
+    with run.device.cast():  # weights may have the type that it multiplies in
+        slices = head_slices(run.model.gates, projections)
+    factors = adapters(run.model.encoder)
+    if not factors:
+        return slices
+    by_parameter: dict[nn.Parameter, list[Slice]] = {}
+    for each in slices:
+        by_parameter.setdefault(each.parameter, []).append(each)
+    trained: list[Slice] = []
+    for layer in (name.removesuffix(".A") for name in factors if name.endswith(".A")):
+        a, b = factors[f"{layer}.A"], factors[f"{layer}.B"]
+        if a not in by_parameter:  # a layer outside the projections
+            continue
+        own, shared = (a, b) if by_parameter[a][0].across else (b, a)
+        nobody = np.zeros_like(run.model.gates.exists)
+        trained += [*by_parameter[own], Slice(shared, False, 0, len(shared), nobody)]
+    return trained
 
 
 class SliceGroup:
@@ -125,7 +153,7 @@ class Own(Restriction):
     def applied(self, run: Trainer) -> Iterator[None]:
         if not all_own_every_head(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.gates, self.projections)
+            slices = trained_slices(run, self.projections)
             run.updates = self.updates(run.updates, slices, self.heads)
         yield
 

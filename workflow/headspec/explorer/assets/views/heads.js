@@ -28,7 +28,7 @@ const ROLES = [{ name: "positional", form: 1, index: 0 }, { name: "syntactic", f
   { name: "rare word", form: 3, index: 1 }, { name: "no role", form: 0, index: 5 }];
 const roleLook = (name) => ROLES.find((each) => each.name === name) ?? ROLES.at(-1);
 // the training before each, where both are there
-const BEFORE = { tuned: "frozen", iat: "tuned" };
+const BEFORE = { tuned: ["frozen"], lora: ["frozen"], iat: ["tuned", "lora"] };
 
 function toggle(name) {
   const set = chosen();
@@ -129,7 +129,7 @@ function headsView() {
   const measures = Object.keys(map.measures);
   const shown = measures.includes(state.table) ? state.table : "importance";
   const trained = VIEWS.heads.filter((each) => each.model === map.model && each.mixture === map.mixture && each !== map && each.measures[shown]);
-  const before = trained.find((each) => each.method === (state.before ?? BEFORE[map.method]));
+  const before = trained.find((each) => (state.before ? [state.before] : BEFORE[map.method] ?? []).includes(each.method));
   const count = prunedCount(), title = capital(worded(shown));
   const hint = h("div", { class: "hint", id: "hint" }, h("p", { class: "note" }, "Point at a head, or move to it with the arrow keys, to read what is known of it."));
   const hover = (i) => hint.replaceChildren(headFacts(map, i, true)), act = (i) => toggle(named(map, i));
