@@ -20,7 +20,7 @@ import yaml
 from headspec import tables
 from headspec.config import loading
 from headspec.config.runs import Run
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.pruned import PrunedPredictions
 
@@ -112,7 +112,7 @@ def n_jobs(config: Path) -> int:
     """Return the number of jobs of a study without results."""
     from headspec.cost import graph  # loads torch, which statistics do not need
 
-    return len(graph.jobs(loading.load(loading.strict_yaml(config)), Planned()))
+    return len(graph.jobs(loading.load(loading.strict_yaml(config)), TasksRead()))
 
 
 def planning(config: Path) -> list[str]:

@@ -15,7 +15,7 @@ from headspec.errors import ConfigError, ModelError
 from headspec.heads.behaviours import retrieval, successors
 from headspec.heads.behaviours.probe import Probe
 from headspec.heads.behaviours.table import BEHAVIOURS
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.pipeline.job import prompt_settings
 from headspec.prompts.head import prompted
@@ -40,7 +40,7 @@ def made(tmp_path_factory) -> Made:
     path = language.make("llama", tmp_path_factory.mktemp("made") / "m")
     plain = AutoModelForCausalLM.from_pretrained(path, max_position_embeddings=512).eval()
     plain.save_pretrained(path)
-    joint = prompted(language_model(path, "m"), {"t": []}, {"t": {"type": "text"}}, "m")
+    joint = prompted(load_language_model(path, "m"), {"t": []}, {"t": {"type": "text"}}, "m")
     return Made(joint, plain, AutoTokenizer.from_pretrained(path))
 
 

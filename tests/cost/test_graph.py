@@ -10,8 +10,8 @@ import yaml
 from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import graph
-from headspec.data import planned
-from headspec.data.planned import Planned
+from headspec.data import tasks_read
+from headspec.data.tasks_read import TasksRead
 from support.paths import ROOT
 from support.running.studies import CONFIG, study
 
@@ -38,9 +38,9 @@ HUB = {
 DEMO = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 
-def counts(study: Study, plan: Planned | None = None) -> dict[str, int]:
+def counts(study: Study, plan: TasksRead | None = None) -> dict[str, int]:
     """Rule: its number of jobs."""
-    return dict(Counter(job.rule for job in graph.jobs(study, plan or Planned())))
+    return dict(Counter(job.rule for job in graph.jobs(study, plan or TasksRead())))
 
 
 @pytest.mark.slow
@@ -51,14 +51,14 @@ def counts(study: Study, plan: Planned | None = None) -> dict[str, int]:
 )
 def test_jobs_are_snakemake_s(here, config):
     here.write(config)
-    made = counts(loading.load(config), planned.prepare_tasks(loading.load(config)))
+    made = counts(loading.load(config), tasks_read.prepare_tasks(loading.load(config)))
     assert made == here.plan().rules
     assert made["validation"] == (5 if "far" in config["tasks"] else 3)
 
 
 def test_results_and_what_is_missing_here_change_no_job(here, tmp_path, monkeypatch):
     """Neither does the folder; its results, and another Snakemake's lock, are not looked at."""
-    every = counts(study(), planned.prepare_tasks(study()))
+    every = counts(study(), tasks_read.prepare_tasks(study()))
     made = here.results / "tables" / "dissociation.parquet"
     for path in (made, here.path / ".snakemake" / "locks" / "0.input.lock"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,10 +80,10 @@ def test_results_and_what_is_missing_here_change_no_job(here, tmp_path, monkeypa
 def test_listing_says_and_leaves_nothing(tmp_path, monkeypatch, capfd):
     """Twice the same jobs, by stage in the order of the rules."""
     monkeypatch.chdir(tmp_path)
-    jobs = graph.jobs(study(**IAT), Planned())
+    jobs = graph.jobs(study(**IAT), TasksRead())
     assert (Path.cwd(), os.listdir()) == (tmp_path, [])
     assert capfd.readouterr() == ("", "")
-    assert jobs == graph.jobs(study(**IAT), Planned())
+    assert jobs == graph.jobs(study(**IAT), TasksRead())
     outputs = [path for job in jobs for path in job.outputs]
     assert len(outputs) == len(set(outputs)) and all(path.startswith("results/tiny/") for path in outputs)
     stages = graph.by_stage(jobs)

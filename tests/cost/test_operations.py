@@ -17,7 +17,7 @@ from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.stages import STAGES
 from headspec.cost.workload import Extent, Lengths, Size
 from headspec.data import prepare
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
@@ -238,7 +238,7 @@ def test_examples_of_a_run(here):
 def test_operations_of_a_job_are_those_of_its_examples(here):
     """With adapters, a step is a forward pass and the backward pass of states, without weights."""
     extent = extent_of()
-    values = operations(extent, graph.jobs(extent.study, Planned()))
+    values = operations(extent, graph.jobs(extent.study, TasksRead()))
     for stage, factor in (("train", 3), ("importance", 2), ("prune", 1)):
         passed = examples(extent, stage).items()
         lengths = {task: extent.lengths["bert", task].example for (_, task), _ in passed}
@@ -305,7 +305,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
              "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
     )  # fmt: skip
-    jobs = graph.jobs(extent.study, Planned())
+    jobs = graph.jobs(extent.study, TasksRead())
     values = operations(extent, jobs)
     passed = {(stage, kind) for _, stage, kind, _ in values.index}
     assert ("retrain", "importance") in passed

@@ -19,7 +19,7 @@ from headspec.cost.passes import PASSES
 from headspec.cost.plan import Plan
 from headspec.cost.report import counted, report
 from headspec.cost.throughput import Speed
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.errors import ConfigError, HeadspecError, ModelError
 from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.pretrained import folders
@@ -35,7 +35,7 @@ PAIR, THREE = {"pairs": ["tone", "topic"]}, {"pairs": ["tone", "topic", "match"]
 def planned(config: Study, gpus: int = 0, rate: float = RATE) -> Plan:
     extent = workload.study_extent(config)
     speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, 0.0, 0.0)
-    return Plan(extent, graph.jobs(config, Planned()), speed, "as given", 2, gpus)
+    return Plan(extent, graph.jobs(config, TasksRead()), speed, "as given", 2, gpus)
 
 
 def row(plan: Plan, stage: str) -> tuple[float, float]:
@@ -196,7 +196,7 @@ def test_measuring_is_said_and_remembered(here, capfd, monkeypatch):
 
     def told(load: float) -> tuple[str, str]:
         monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
-        text, problem = counted(study(), Planned(), [], [], 1, 0, None, sys.executable)
+        text, problem = counted(study(), TasksRead(), [], [], 1, 0, None, sys.executable)
         assert not problem
         return text, capfd.readouterr().err
 

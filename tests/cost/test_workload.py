@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from headspec.config.study import Study
 from headspec.cost import translated, workload
 from headspec.cost.workload import Extent
-from headspec.data import planned, prepare
+from headspec.data import prepare, tasks_read
 from headspec.models import tokenization
 from headspec.models.batching import Examples
 from headspec.tasks.kinds.continuations.prompts import AnswerPairs, Pairs
@@ -47,7 +47,7 @@ def test_rows_that_other_tasks_are_evaluated_on_are_not_counted(here):
 
 
 def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
-    plan, read_here = planned.prepare_tasks(study()), sizes(workload.study_extent(study()))
+    plan, read_here = tasks_read.prepare_tasks(study()), sizes(workload.study_extent(study()))
     monkeypatch.delattr(prepare, "prepare")
     extent = workload.study_extent(study(), plan)
     assert sizes(extent) == read_here and all(n.counted for n in extent.lengths.values())

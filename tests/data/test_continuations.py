@@ -7,7 +7,7 @@ import pandas as pd
 
 from headspec.config.loading import load
 from headspec.config.sections.task import Task
-from headspec.data import planned, prepare
+from headspec.data import prepare, tasks_read
 from headspec.tasks.kinds.continuations.data import answers
 from support.data.sources import config, save
 
@@ -39,8 +39,8 @@ def test_paradigms_of_one_table_share_no_texts(here):
     task = {"source": "t.jsonl", "type": "minimal_pairs"}
     tasks = {uid: task | {"filter": {"UID": uid}} for uid in ("agreement_1", "agreement_2")}
     study = load(config(tasks, mixtures={"pairs": [*tasks]}, methods=["prompted"]))
-    plan = planned.prepare_tasks(study, Path("records"))
-    again = planned.prepare_tasks(study, Path("records"))  # from the record
+    plan = tasks_read.prepare_tasks(study, Path("records"))
+    again = tasks_read.prepare_tasks(study, Path("records"))  # from the record
     for name in tasks:
         assert len(plan.prepared[name].train) == 36 and not plan.prepared[name].leaks
         assert again.prepared[name].classes == [] and len(again.prepared[name].validation) == 4

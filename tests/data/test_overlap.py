@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headspec.config.loading import load
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import overlap, planned, prepare
+from headspec.data import overlap, prepare, tasks_read
 from headspec.data.overlap import MOST, occurs, with_keys
 from headspec.errors import ConfigError, DataError
 from support.data.labelled_texts import labelled
@@ -38,7 +38,7 @@ def study_of(groups: list[list[str]], transfer: list[str] = (), **tasks: Any) ->
 
 
 def prepared_together(*groups: list[str], **tasks: Any) -> dict[str, prepare.Prepared]:
-    return planned.prepare_tasks(study_of([*groups], **tasks)).prepared
+    return tasks_read.prepare_tasks(study_of([*groups], **tasks)).prepared
 
 
 def keyed(table: pd.DataFrame) -> pd.DataFrame:
@@ -138,7 +138,7 @@ def test_no_task_is_trained_on_what_another_of_its_mixture_is_evaluated_on(here)
         b={"source": "b.csv", "validation_examples": 20},
         c={"source": "c.csv", "text_b": "second", "validation_examples": 20},
     )
-    prepared = planned.prepare_tasks(study).prepared
+    prepared = tasks_read.prepare_tasks(study).prepared
     alone = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items()}
     evaluated = {name: alone[name].validation for name in study.tasks}
     evaluated["a"] = pd.concat([evaluated["a"], keyed(labelled(10, 350))])
@@ -198,13 +198,13 @@ def test_texts_of_a_transfer_task_are_not_learnt_before(here):
     save(pd.concat([labelled(80, 600), labelled(10)]), here / "t" / "train.csv")
     save(pd.concat([labelled(30, 800), labelled(10, 20)]), here / "t" / "validation.csv")
     study = study_of([["a", "b"]], ["t"], a="a.csv", b="b.csv", t="t")
-    prepared = planned.prepare_tasks(study).prepared
+    prepared = tasks_read.prepare_tasks(study).prepared
     assert prepared["a"].leaks["t"] >= 5 and n_shared(prepared["t"].validation, prepared["a"]) == 0
     save(pd.concat([labelled(60, 600), labelled(30)]), here / "t" / "train.csv")
     with pytest.raises(
         DataError, match="transfer.tasks.0: got 't', of whose [78]. .* of 'a', a task of 'g0' in"
     ):
-        planned.prepare_tasks(study)
+        tasks_read.prepare_tasks(study)
 
 
 X = {"source": "x.csv"}
@@ -241,7 +241,7 @@ def test_tasks_that_one_encoder_learns_are_compared():
         [["a", "b"], ["c", "a-pair"]], ["t"], a="a", b="b", c="c", t="t", u="u",
         **{"a-pair": {"pairs_of": "a"}, "b-pair": {"pairs_of": "b"}},
     )  # fmt: skip
-    assert planned.trained_together(study) == {
+    assert tasks_read.trained_together(study) == {
         "a": ["b", "c", "t"], "b": ["a", "t"], "c": ["a-pair"], "t": ["a", "b"], "u": [],
         "a-pair": [], "b-pair": [],
     }  # fmt: skip
@@ -256,7 +256,7 @@ def test_jobs_of_a_task_depend_on_others_only_through_removed_examples(here):
 
     def leaks(**changed: Any) -> dict[str, dict[str, Any]]:
         study = study_of([["a", "b"], ["a", "c"], ["c", "d"]], **(first | changed))
-        return planned.leaks(study, planned.prepare_tasks(study))
+        return tasks_read.leaks(study, tasks_read.prepare_tasks(study))
 
     before = leaks()
     shared = {195, 196, 197, 198, 199}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.config.sections.task import Task
-from headspec.data import planned, prepare, splits
+from headspec.data import prepare, splits, tasks_read
 from headspec.data.pairs import n_different
 from headspec.data.sources import readers
 from headspec.errors import ConfigError, DataError
@@ -270,7 +270,7 @@ def test_impossible_pairs_are_refused_while_planning(tmp_path):
     frame = texts("a", 40).assign(label=["x"] * 36 + ["y"] * 4)
     news = Task(source=str(save(frame, tmp_path / "r.csv")), validation_examples=20)
     with pytest.raises(DataError, match=r"tasks.pairs.pairs_of: classes of \d+ x, \d+ y cannot be paired"):
-        planned.prepare_tasks(study(news=news, pairs=Task(pairs_of="news")))
+        tasks_read.prepare_tasks(study(news=news, pairs=Task(pairs_of="news")))
 
 
 # --- columns under headspec's own names
@@ -298,7 +298,7 @@ def test_columns_text_a_and_text_b_are_found(tmp_path, ending, second):
     read = splits.read_labelled("t", task)["train"]
     assert read["text_a"].tolist() == [f"a {i}" for i in range(40)]
     assert read["text_b"].tolist() == more[second]["text_b"] if pair else read["text_b"].isna().all()
-    assert len(planned.prepare_tasks(study(t=task)).prepared["t"].train) == 36
+    assert len(tasks_read.prepare_tasks(study(t=task)).prepared["t"].train) == 36
 
 
 def test_what_the_config_says_and_the_column_text_come_first(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import planned, prepare
+from headspec.data import prepare, tasks_read
 from support.data.labelled_texts import labelled
 from support.data.sources import config, save
 
@@ -18,7 +18,7 @@ def warned(frame: pd.DataFrame, max_length: int = 8, **settings: Any) -> list[st
     save(frame, Path("x", "train.csv"))
     models = {"m": {"source": "m", "max_length": max_length}}
     study = Study(**config({"t": {"source": "x"} | settings}, models=models))
-    first, again = (planned.prepare_tasks(study).warnings(study) for _ in range(2))
+    first, again = (tasks_read.prepare_tasks(study).warnings(study) for _ in range(2))
     assert first == again and Path(".snakemake/headspec/s/t.parquet").exists()
     return first
 

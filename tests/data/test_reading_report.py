@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.study import Study
-from headspec.data import joined_labels, lookalikes, planned
+from headspec.data import joined_labels, lookalikes, tasks_read
 from headspec.errors import DataError
 from support.data.labelled_texts import labelled
 from support.data.sources import config, save
@@ -21,8 +21,8 @@ def read(frame: pd.DataFrame, **settings: Any) -> tuple[list[str], list[str]]:
     tasks = {"t": {"source": str(path)} | settings}
     methods = {"methods": ["prompted"]} if settings.get("type", "").endswith("pairs") else {}
     study = Study(**config(tasks, models={"m": {"source": "m", "max_length": 99}}, **methods))
-    plan = planned.prepare_tasks(study)
-    again = planned.prepare_tasks(study)  # from the record
+    plan = tasks_read.prepare_tasks(study)
+    again = tasks_read.prepare_tasks(study)  # from the record
     assert again.facts(study) == plan.facts(study) and again.warnings(study) == plan.warnings(study)
     return plan.facts(study), plan.warnings(study)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headspec.config.sections.task import Task
-from headspec.data import planned
+from headspec.data import tasks_read
 from headspec.errors import DataError
 from support.data.sources import Files, conllu, content, csv, parquet, problem, rows, study, texts, written
 
@@ -364,6 +364,6 @@ def test_all_tasks_are_reported_and_those_of_the_hub_left_to_jobs(tmp_path):
         wrong=Task(source=str(good), label="lable"),
     )
     with pytest.raises(DataError) as caught:
-        planned.prepare_tasks(tasks)
+        tasks_read.prepare_tasks(tasks)
     lines = str(caught.value).split("\n")
     assert [line.partition(":")[0] for line in lines] == ["tasks.lost.source", "tasks.wrong.label"]

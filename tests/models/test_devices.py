@@ -27,8 +27,8 @@ JOB = """
 import os, sys
 from headspec.models import devices
 
-devices.lease(int(sys.argv[1]))
-devices.lease()  # has no effect the second time
+devices.lease_gpus(int(sys.argv[1]))
+devices.lease_gpus()  # has no effect the second time
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 sys.stdin.read()
 """
@@ -114,7 +114,7 @@ def test_jobs_that_share_a_gpu_have_a_share_of_its_batches(monkeypatch):
     assert {name: devices.sizes(name) for name in devices.SIZES} == devices.SIZES
     monkeypatch.setenv(devices.JOBS_PER_GPU, "4")
     assert devices.sizes("cuda") == (8192, 1024) and devices.sizes("cpu") == devices.SIZES["cpu"]
-    monkeypatch.setattr(devices, "lease", lambda gpus: None)
+    monkeypatch.setattr(devices, "lease_gpus", lambda gpus: None)
     monkeypatch.setattr(devices, "configure", lambda threads: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert devices.prepare("fp32", 1, microbatches=2) == devices.Device("cuda", None, 4096, 1024)

@@ -17,7 +17,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import evaluated
 from headspec.models import encoders
 from headspec.models.batching import Examples
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import tokenizer
 from headspec.prompts.head import prompted
@@ -55,7 +55,7 @@ def made(name: str, folder, table: pd.DataFrame, most: int = 64, shots: int = 0,
     prompts = Generation(split, Generation.showing(wording, shown, []), most, "tasks.t")
     frame, _ = prompts.encode(table, [])
     classes = {"t": prompts.classes([], "generation")}
-    joint = prompted(language_model(path, "m"), {"t": prompts.answers([])}, classes, "m", split)
+    joint = prompted(load_language_model(path, "m"), {"t": prompts.answers([])}, classes, "m", split)
     joint.save(folder / "saved", encoders.reference(settings, "models.m"))
     return Made(
         MultiTask.load(folder / "saved"), Examples.for_task(frame, classes["t"]), frame,

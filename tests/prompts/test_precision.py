@@ -13,7 +13,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language import language_model, log_probabilities
+from headspec.models.language import load_language_model, log_probabilities
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import tokenizer
 from headspec.prompts.head import prompted
@@ -41,7 +41,7 @@ def made(request, tmp_path_factory) -> tuple[dict[str, MultiTask], Examples]:
         answers = language.answers(path)
         wording = Wording(FILLED if masked else PROMPT, tuple(answers[name] for name in CLASSES))
         prompts = Prompts(tokenizer(settings, "models.m"), wording, 64, "tasks.t")
-        whole = language_model(path, "m", not masked, dtype)
+        whole = load_language_model(path, "m", not masked, dtype)
         prompted(whole, {"t": prompts.answers(CLASSES)}, {"t": CLASSES}).save(
             folder / dtype, encoders.reference(settings, "models.m")
         )

@@ -17,7 +17,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import batching
 from headspec.models import language as language_head
 from headspec.models.devices import Device
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.prompts.head import prompted
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, demonstrations
@@ -210,7 +210,7 @@ def test_the_language_model_is_found_at_its_origin(llama):
 
 
 def test_models_that_do_not_read_continuations_beside_each_other_are_refused(tmp_path):
-    whole = language_model(language.make(WITHOUT, tmp_path / "m"), "models.m")
+    whole = load_language_model(language.make(WITHOUT, tmp_path / "m"), "models.m")
     with pytest.raises(ModelError, match="models.m cannot have whole answers or texts scored.*one token"):
         prompted(whole, {"t": []}, {"t": {"type": "classification", "labels": CLASSES}}, "models.m")
 

@@ -24,7 +24,7 @@ import headspec
 from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.cost import graph
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.explorer.views import STUDY_TABLES
 from headspec.pipeline import outputs
 from headspec.pipeline.commands import summary
@@ -53,7 +53,7 @@ def blocks(page: Path, language: str) -> list[str]:
 @cache
 def jobs(study: Path) -> list[graph.PlannedJob]:
     """Jobs of a study as `headspec plan` counts them."""
-    return graph.jobs(load(strict_yaml(study)), Planned())
+    return graph.jobs(load(strict_yaml(study)), TasksRead())
 
 
 @pytest.mark.parametrize("study", cases(["config.yaml", "workflow/studies/paper.yaml"], "config.yaml".__eq__))

@@ -14,7 +14,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import CONTINUES, READS, WRITES
 from headspec.models.batching import Examples
-from headspec.models.language import LanguageHead, language_model
+from headspec.models.language import LanguageHead, load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import special_tokens
 from headspec.tasks.kinds.language_modelling import encoding, head
@@ -96,7 +96,7 @@ def read(name: str, tokenizer, own: bool = True):
     """A language model, one with it as encoder, and examples."""
     causal = name in language.CAUSAL
     whole, classes = (
-        language_model(Path(tokenizer.name_or_path), "here", causal),
+        load_language_model(Path(tokenizer.name_or_path), "here", causal),
         {"type": "text", "causal": causal},
     )
     table = pd.DataFrame({"example": range(len(TEXTS)), "text_a": TEXTS, "text_b": None, "label": ""})

@@ -18,7 +18,7 @@ from headspec.config.methods import METHODS
 from headspec.config.sections.heads import Pruning
 from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.data import planned
+from headspec.data import tasks_read
 from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import state
@@ -108,7 +108,7 @@ def jobs(folder: Path, target: str) -> Iterator[tuple[str, str, dict[str, Any]]]
     study = loading.load(yaml.safe_load((folder / "config.yaml").read_text()))
     empty = folder / "empty.yaml"
     empty.write_text("{}")
-    layout = Layout(study, planned.prepare_tasks(study))
+    layout = Layout(study, tasks_read.prepare_tasks(study))
     with state.opened(ROOT / "workflow/Snakefile", folder, empty, target, layout=layout) as workflow:
         for rule in workflow.rules:  # others hash code and models
             kept = {name: value if name in SECTIONS else None for name, value in rule.params.items()}

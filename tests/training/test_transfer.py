@@ -16,7 +16,7 @@ from headspec import tables
 from headspec.config.loading import load
 from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.data import planned
+from headspec.data import tasks_read
 from headspec.data.few_shot import check_draws, few_shot
 from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
@@ -275,4 +275,4 @@ def test_unusable_data_is_refused_while_planning(tmp_path, monkeypatch, transfer
     if "tasks" in transfer:
         wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
     with pytest.raises(DataError, match=message):
-        check_draws(load(wanted), planned.prepare_tasks(load(wanted)).prepared)
+        check_draws(load(wanted), tasks_read.prepare_tasks(load(wanted)).prepared)

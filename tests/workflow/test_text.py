@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec import tables
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from support import language
 from support.running.studies import CONFIG, FILLER, SMALL, TONE, TOPIC, Folder
 
@@ -80,7 +80,7 @@ def test_a_language_model_as_it_is_predicts_by_its_own_head(finished, model):
     pruning = pd.read_parquet(run / "pruning.parquet").query("pruned_for == 'none' and task == 'north'")
     tokens = tables.read(finished.results / "tokens" / model / "north" / "validation.parquet")
     nats, predicted = 0.0, 0
-    whole = language_model(finished.path / "models" / model, "here", causal=model == "llama")
+    whole = load_language_model(finished.path / "models" / model, "here", causal=model == "llama")
     for ids, targets in zip(tokens["input_ids"], tokens["targets"], strict=True):
         with torch.no_grad():
             logits = whole(input_ids=torch.tensor([ids.tolist()])).logits[0].float()

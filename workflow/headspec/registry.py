@@ -9,7 +9,7 @@ from headspec.errors import ConfigError, listing, nearest
 
 
 class Labelled(Protocol):
-    """An entry with a name in figures."""
+    """An entry whose `label` names it in figures."""
 
     @property
     def label(self) -> str:

@@ -187,7 +187,10 @@ def footer(path: str | Path) -> dict[str, Any]:
 
 
 def unverified_footer(path: str | Path) -> dict[str, Any]:
-    """Return the footer of a table without reading the rest; raise DamageError if it cannot be read."""
+    """Return the footer of a table without verifying the table.
+
+    Raises DamageError if the footer cannot be read, and FileNotFoundError if there is no file.
+    """
     try:
         footer: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"headspec"])
         return footer

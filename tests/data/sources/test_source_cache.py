@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec.config.sections.task import Task
-from headspec.data import planned, prepare
+from headspec.data import prepare, tasks_read
 from headspec.data.prepare import Source
 from headspec.data.sources import source_cache
 from headspec.errors import DataError
@@ -177,7 +177,7 @@ def test_planning_and_jobs_make_the_same_tables(here):
     jobs = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items() if not task.pairs_of}
     jobs["pairs"] = prepare.prepare("pairs", study.tasks["pairs"], 0, jobs["topic"])
     for _ in range(2):
-        prepared = planned.prepare_tasks(study).prepared
+        prepared = tasks_read.prepare_tasks(study).prepared
         assert set(prepared) == set(jobs)
         for name, job in jobs.items():
             for split in ("train", "validation"):

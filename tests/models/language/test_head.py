@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, LlamaForCausalLM, PreTrainedModel
 
 from headspec.errors import ModelError
-from headspec.models.language import LanguageHead, check_head, language_model
+from headspec.models.language import LanguageHead, check_head, load_language_model
 from support import tiny
 from support.language import random
 
@@ -80,7 +80,7 @@ def test_some_tokens_have_weights_of_their_own_and_biases_after_the_models_code(
 @pytest.mark.parametrize(("kind", "masked"), [("gemma2", False), ("bert", False), ("bert", True)])
 def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
     made(kind, masked).save_pretrained(tmp_path)
-    language_model(tmp_path, "m", not masked, dtype)
+    load_language_model(tmp_path, "m", not masked, dtype)
 
 
 class Reading(LlamaForCausalLM):

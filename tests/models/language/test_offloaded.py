@@ -11,7 +11,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import encoders
 from headspec.models.batching import Examples
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import from_pretrained
 from headspec.models.tokenization import tokenizer
@@ -45,12 +45,12 @@ def test_numbers_are_those_of_models_in_memory(kind, dtype, answers, tmp_path, c
     )  # fmt: skip
     tokens = {"t": prompts.answers(CLASSES)}
     classes = CLASSES if tokens["t"] else {"type": "classification", "labels": prompts.labels(CLASSES)}
-    whole = language_model(path, "m", True, **from_pretrained.weights(settings))
+    whole = load_language_model(path, "m", True, **from_pretrained.weights(settings))
     size = (4 if dtype == "fp32" else 2) * sum(each.numel() for each in whole.parameters())
     placed = {"device_map": "auto", "max_memory": {"cpu": size // 2}}
 
     def made(**placed) -> MultiTask:
-        loaded = language_model(path, "m", True, **from_pretrained.weights(settings), **placed)
+        loaded = load_language_model(path, "m", True, **from_pretrained.weights(settings), **placed)
         joint = prompted(loaded, tokens, {"t": classes})
         joint.save(tmp_path / "saved", encoders.reference(settings, "models.m"))
         return MultiTask.load(tmp_path / "saved", **placed).to("cpu")

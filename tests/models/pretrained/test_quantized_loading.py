@@ -17,7 +17,7 @@ from headspec.models import encoders
 from headspec.models.attention.projections import is_packed
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import from_pretrained, quantized, study_checks
 from headspec.models.tokenization import tokenizer
@@ -92,7 +92,7 @@ def joint(path, name: str, dtype: str, kind: str) -> tuple[MultiTask, Examples]:
         language.FILLED if masked else language.PROMPT, tuple(answers[each] for each in language.CLASSES)
     )
     prompts = Prompts(tokenizer(settings, "models.m"), wording, 64, "tasks.t")
-    whole = language_model(path, "m", not masked, **from_pretrained.weights(settings))
+    whole = load_language_model(path, "m", not masked, **from_pretrained.weights(settings))
     made = prompted(whole, {"t": prompts.answers(language.CLASSES)}, {"t": language.CLASSES})
     made.save(path.parent / "saved", encoders.reference(settings, "models.m"))
     frame, _ = prompts.encode(language.table(), language.CLASSES)
@@ -147,9 +147,9 @@ def test_projections_of_gpt2_are_packed_by_bitsandbytes_and_refused_with_torchao
     installed("torchao-int8")
     config = GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=99)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    assert sum(map(is_packed, language_model(tmp_path, "m", quantization="nf4").modules())) == 8
+    assert sum(map(is_packed, load_language_model(tmp_path, "m", quantization="nf4").modules())) == 8
     with pytest.raises(ModelError, match="m cannot be loaded as a language model: torchao-int8 packs none"):
-        language_model(tmp_path, "m", quantization="torchao-int8")
+        load_language_model(tmp_path, "m", quantization="torchao-int8")
 
 
 def test_memory_of_packed_weights_is_planned(tmp_path):
@@ -171,7 +171,7 @@ def test_bits_of_a_weight_are_those_of_its_tensors(name, tmp_path):
     installed(name)
     sizes = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 1, "vocab_size": 99}
     AutoModelForCausalLM.from_config(LlamaConfig(**sizes, num_attention_heads=4)).save_pretrained(tmp_path)
-    layer = language_model(tmp_path, "m", quantization=name).model.layers[0]
+    layer = load_language_model(tmp_path, "m", quantization=name).model.layers[0]
     state = {key: each for key, each in layer.state_dict().items() if "norm" not in key}
     counted = sum(each.numel() * each.element_size() for each in state.values())
     weights = 4 * 512 * 512 + 3 * 512 * 1024

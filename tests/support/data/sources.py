@@ -11,7 +11,7 @@ import pytest
 
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import planned, splits
+from headspec.data import splits, tasks_read
 from headspec.errors import DataError
 
 Files = dict[str, str | bytes]
@@ -85,12 +85,12 @@ def rows(source: Path | str, **settings: Any) -> dict[str, list[tuple[str, str]]
 def problem(source: Path | str, **settings: Any) -> str:
     """The message that refuses a source while planning."""
     with pytest.raises(DataError) as caught:
-        planned.prepare_tasks(study(t=Task(source=str(source), **settings)))
+        tasks_read.prepare_tasks(study(t=Task(source=str(source), **settings)))
     return str(caught.value)
 
 
 def warnings(source: Path | str, **settings: Any) -> list[str]:
     """What planning says of the task."""
     of_task = study(t=Task(source=str(source), **settings))
-    lines = planned.prepare_tasks(of_task).warnings(of_task)
+    lines = tasks_read.prepare_tasks(of_task).warnings(of_task)
     return [line for line in lines if line.startswith("tasks.t")]

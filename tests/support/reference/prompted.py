@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from headspec.config.sections.model import Model
 from headspec.models import encoders
 from headspec.models.batching import Examples
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
@@ -73,7 +73,7 @@ class Made:
         } | {"one": CLASSES}
         self.examples = {task: Examples.for_task(self.encoded(task)[0], classes[task]) for task in self.tasks}
         tokens = {task: self.prompts[task].answers(CLASSES) if task == "one" else [] for task in self.tasks}
-        joint = prompted(language_model(self.path, "m", not self.masked), tokens, classes)
+        joint = prompted(load_language_model(self.path, "m", not self.masked), tokens, classes)
         for task in self.answers if calibrated else ():
             if task in self.tasks:
                 calibrate(joint, task, self.prompts[task].content_free(), CPU)

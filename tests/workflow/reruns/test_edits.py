@@ -20,7 +20,7 @@ from snakemake.persistence.file import FilePersistence
 from headspec import tables
 from headspec.config.loading import load
 from headspec.cost import graph
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.provenance import hashes
 from support.needs import MEMORY
 from support.paths import ROOT
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 PAIR = "runs/bert/tone+topic"
 INTERNALS, SCORES = "headspec/models/internals", "headspec/statistics/dissociation/scores.py"
 WEIGHTS = "models/tiny-bert/model.safetensors"
-EVERYTHING = dict(Counter(job.rule for job in graph.jobs(load(CONFIG), Planned())))
+EVERYTHING = dict(Counter(job.rule for job in graph.jobs(load(CONFIG), TasksRead())))
 
 
 def all_of(*rules: str) -> dict[str, int]:

@@ -148,7 +148,7 @@ class Study(Section):
     @cached_property
     def variants(self) -> dict[str, Variant]:
         """The variants of training compared on `iat.mixtures`, by method, plain training first."""
-        planned = variants.planned(self.iat, self.plain_method, self.training.sampling)
+        planned = variants.compared(self.iat, self.plain_method, self.training.sampling)
         return {variant.method: variant for variant in planned}
 
     @property

@@ -75,7 +75,7 @@ def encoders() -> list[str]:
     return ["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
 
 
-def planned(iat: IAT, base: str, sampling: str) -> list[Variant]:
+def compared(iat: IAT, base: str, sampling: str) -> list[Variant]:
     """Return the variants compared on `iat.mixtures`, plain training first.
 
     `base` is its method, "tuned" or "lora", and `sampling` is `training.sampling`.

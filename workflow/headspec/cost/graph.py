@@ -19,7 +19,7 @@ from headspec.config.values import ZERO
 from headspec.cost import workload
 from headspec.cost.passes import PASSES, STAGES, WRITE, Load, StageJob
 from headspec.cost.workload import Extent
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.pipeline import preflight, state
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.state import SNAKEFILES
@@ -44,7 +44,7 @@ def stage(rule: str) -> str:
     return rule.removesuffix("_and_keep").removesuffix("_after")
 
 
-def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
+def jobs(study: Study, plan: TasksRead) -> list[PlannedJob]:
     """Return all jobs with outputs, in the order of rules and outputs; `plan` has the tasks read so far."""
     snakefile = next(path for path in SNAKEFILES if path.exists())
     with tempfile.TemporaryDirectory() as folder:

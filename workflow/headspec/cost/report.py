@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.config import loading, plugin_entries
 from headspec.config.study import Study
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.errors import HeadspecError, listing
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
@@ -75,7 +75,7 @@ def _counted_by(python: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
 
 
 def counted(
-    study: Study, planned: Planned, jobs: list[PlannedJob], missing: list[str], cores: int, gpus: int,
+    study: Study, planned: TasksRead, jobs: list[PlannedJob], missing: list[str], cores: int, gpus: int,
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
@@ -85,7 +85,7 @@ def counted(
     extent = plan.extent
     lines = [plan.text()]
     warnings = [*planned.warnings(study), *memory.warnings(study)]
-    lines += [f"  {line}" for line in [*planned.facts(study), *warnings]]
+    lines += [f"  {line}" for line in [*planned.report_lines(study), *warnings]]
     problems = []
     if extent.problems:
         left = [run for run in extent.study.runs if run not in extent.runs]
@@ -97,7 +97,7 @@ def counted(
 
 
 def plan_of(
-    study: Study, planned: Planned, jobs: list[PlannedJob], cores: int, gpus: int, rate: float | None,
+    study: Study, planned: TasksRead, jobs: list[PlannedJob], cores: int, gpus: int, rate: float | None,
     python: str,
 ) -> Plan:  # fmt: skip
     """Return the plan of a study; `rate` is measured by processes of `python` if it is None."""

@@ -41,7 +41,7 @@ class Requests:
         """The size of the study, read on first use."""
         from headspec.cost import workload  # loads transformers, which planning may not need
 
-        return workload.study_extent(self.study, self.layout.planned)
+        return workload.study_extent(self.study, self.layout.tasks_read)
 
     def resources(self, stage: str) -> dict[str, Any]:
         """Return resources of a rule that runs a model."""

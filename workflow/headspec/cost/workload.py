@@ -17,19 +17,19 @@ from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.cost import throughput, translated
 from headspec.cost.memory import BERT_LARGE
-from headspec.data import planned, prepare
-from headspec.data.planned import Planned
+from headspec.data import prepare, tasks_read
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
+from headspec.data.tasks_read import TasksRead
 from headspec.errors import DataError, HeadspecError, ModelError, listing
 from headspec.models.architectures import caches
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
 from headspec.models.pretrained import config_json, folders
 from headspec.models.pretrained.config_json import heads_by_layer
-from headspec.models.pretrained.folders import planned as planned_folder
+from headspec.models.pretrained.folders import folder_for_planning
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.pretrained.pooling import Pooled, pooled
+from headspec.models.pretrained.pooling import Pooled, chosen_pooling
 from headspec.pipeline.layout import Layout
 from headspec.tasks import data
 from headspec.tasks.kinds.texts.counts import counts
@@ -153,10 +153,10 @@ class Extent:
         return self.counts[key]
 
 
-def study_extent(study: Study, plan: Planned | None = None) -> Extent:
+def study_extent(study: Study, plan: TasksRead | None = None) -> Extent:
     """Return sizes of tasks, model configs and tokens, as far as known; `plan` has the tasks read so far."""
     silence()
-    plan = plan or planned.prepare_possible(study)[0]
+    plan = plan or tasks_read.prepare_possible(study)[0]
     extent = Extent(study)
     for name in sorted(study.tasks, key=lambda name: study.tasks[name].pairs_of is not None):
         try:
@@ -167,7 +167,7 @@ def study_extent(study: Study, plan: Planned | None = None) -> Extent:
         try:
             path, extent.configs[name] = config(model, f"models.{name}")
             if path:
-                extent.pooled[name] = pooled(path, model, f"models.{name}")
+                extent.pooled[name] = chosen_pooling(path, model, f"models.{name}")
         except HeadspecError as error:
             extent.problems.append(str(error))
             continue
@@ -196,7 +196,7 @@ def _lengths(
     return lengths._replace(prompt=prompt, shared=shared, scored=scored)
 
 
-def size(study: Study, name: str, plan: Planned, others: dict[str, Size]) -> Size:
+def size(study: Study, name: str, plan: TasksRead, others: dict[str, Size]) -> Size:
     """Return the examples of a task, read and split as in its job, or else the numbers in the config."""
     task = study.tasks[name]
     parent = others.get(task.pairs_of or "")
@@ -244,7 +244,7 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
     if config_json.is_described(model):
         return None, AutoConfig.for_model(**config_json.described_config(model))
     try:
-        path = planned_folder(model, key)
+        path = folder_for_planning(model, key)
         return path, AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(

@@ -33,7 +33,7 @@ class LiveJob:
 
     @property
     def planned(self) -> float:
-        """Planned seconds."""
+        """TasksRead seconds."""
         model_start, light_start = STARTS
         return light_start if self.operations is None else model_start + self.operations / RATE
 
@@ -160,7 +160,7 @@ def read_log(job: LiveJob, now: float) -> None:
         job.left = max(seconds(match[2] or "0 s") - age, 0.0)
 
 
-def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
+def live_jobs(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
     """Return the jobs with outputs that Snakemake will run, by id; `limits` are shared resources."""
     jobs = {}
     for job in dag.needrun_jobs():

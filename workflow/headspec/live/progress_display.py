@@ -90,7 +90,7 @@ def time_left(jobs: Jobs, now: float) -> list[str]:
 
 
 def _failures(jobs: Jobs, most: int | None = None) -> Iterator[str]:
-    """Yield name and log of each failed job, a line each, and a last line that counts those left out."""
+    """Yield two lines for each failed job, name and log, of at most `most`; then the number of the others."""
     for id in jobs.failed[:most]:
         yield f"failed: {jobs.jobs[id].name}"
         yield f"  {jobs.jobs[id].log}"

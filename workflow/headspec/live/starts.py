@@ -70,7 +70,7 @@ def _told(function: Any, argument: Any) -> Any:
 
 def treebank_texts(job: Job) -> list[str]:
     """Return the tables with sentences for the roles of heads; DataError if they have too few."""
-    if plan := job.layout.planned:
+    if plan := job.layout.tasks_read:
         preflight.sentences_for_roles(job.study, plan)
     return input_files.treebank_texts(job)
 

@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import RenderableType
 from snakemake.logging import ColorizingTextHandler
 
-from headspec.live.jobs import Jobs, planned, read_log
+from headspec.live.jobs import Jobs, live_jobs, read_log
 from headspec.live.progress_display import Terminal, closing, picture, time_left, usable
 from headspec.progress import duration
 
@@ -58,7 +58,7 @@ class View(logging.Handler):
             limits = workflow.scheduler.global_resources
             self.study, self.config = study, config
             self.cores = limits["_cores"] if workflow.local_exec else None
-            self.jobs = Jobs(planned(workflow.dag, limits), time.monotonic())
+            self.jobs = Jobs(live_jobs(workflow.dag, limits), time.monotonic())
             if usable():
                 self.terminal = Terminal(self._picture, self._give_up, color=not self.plain.nocolor)
             else:

@@ -63,7 +63,7 @@ def threads_per_job(jobs: int, cores: int) -> int:
     return min(range(1, min(cores, MOST_THREADS) + 1), key=time)
 
 
-def lease(wanted: int = 1) -> None:
+def lease_gpus(wanted: int = 1) -> None:
     """Reserve `wanted` visible GPUs (at most all), or a share of each, for this process, before CUDA starts.
 
     Snakemake counts GPUs but does not assign them to jobs. A job therefore locks a slot of each GPU, and
@@ -190,7 +190,7 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
     `precision` is "fp32", "bf16" or "auto": bf16 where the hardware is faster in it. `microbatches` divides
     the batch size, after attempts that ran out of memory. `gpus` are leased, if there are any.
     """
-    lease(gpus)
+    lease_gpus(gpus)
     configure(threads)
     import torch
 

@@ -179,7 +179,7 @@ def check_head(model: PreTrainedModel, where: str) -> None:
         )
 
 
-def language_model(
+def load_language_model(
     path: Path,
     where: str,
     causal: bool = True,

@@ -19,7 +19,7 @@ from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.models.language import LanguageHead
 from headspec.models.pretrained import folders
-from headspec.models.pretrained.pooling import pooled
+from headspec.models.pretrained.pooling import chosen_pooling
 from headspec.progress import log
 from headspec.seeds import derive
 from headspec.tasks import task_heads
@@ -87,7 +87,7 @@ class MultiTask(nn.Module):
         """
         encoder = encoders.load(model, key, seed)
         path = folders.folder(model, key, "weights") if model.source else None
-        pooling, reason = pooled(path, model, key)
+        pooling, reason = chosen_pooling(path, model, key)
         log.info("%s: pooling %s (%s)", key, pooling, reason)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(seed, "heads"))  # of tasks
@@ -188,7 +188,7 @@ class MultiTask(nn.Module):
         return states
 
     def vectors(self, batch: Batch) -> torch.Tensor:
-        """Return text vectors, (batch, hidden)."""
+        """Return text vectors, (batch, hidden), by `pooling`; heads on tokens read `states` instead."""
         output = self.output(batch)
         states: torch.Tensor = output.last_hidden_state  # (batch, tokens, hidden)
         if self.pooling == "mask":
@@ -210,7 +210,8 @@ class MultiTask(nn.Module):
     ) -> None:
         """Write the model, with the record of `job` if a Snakemake job made it.
 
-        `pretrained` is `encoders.reference` if only adapters changed the encoder.
+        `pretrained`, from `encoders.reference`, identifies an encoder that training left unchanged but for
+        adapters; its weights are not stored. `load` reads the pooling back.
         """
         described = {
             "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,

@@ -21,7 +21,7 @@ from headspec.config.sections.model import Model
 from headspec.config.sources import ELSEWHERE
 from headspec.errors import DamageError, HeadspecError, ModelError
 from headspec.models import encoders
-from headspec.models.language import LanguageHead, language_model
+from headspec.models.language import LanguageHead, load_language_model
 from headspec.models.pretrained import folders, model_files
 from headspec.models.pretrained.from_pretrained import location, weights
 from headspec.provenance import files
@@ -102,7 +102,7 @@ def read(folder: Path, **placed: Any) -> tuple[dict[str, Any], dict[str, torch.T
         assert found  # such a model is not trained
         model, key = found
         path, where = folders.folder(model, key, "weights"), f"{key}.source: '{model.source}'"
-        whole = language_model(path, where, not masked, **weights(model), **({} if masked else placed))
+        whole = load_language_model(path, where, not masked, **weights(model), **({} if masked else placed))
         arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
         arguments["encoder"] = _encoder(folder, description)

@@ -87,7 +87,10 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
 @dataclass
 class WordTokens:
-    """Tokenized sentences that fit the model, numbered by `example`; `words` maps tokens to words, or -1."""
+    """Tokenized sentences that are short enough for the model, identified by `example`.
+
+    `words` has the index of each token's word, or -1.
+    """
 
     examples: Examples
     words: list[np.ndarray]

@@ -12,7 +12,7 @@ from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import Study
 from headspec.config.variants import RETRAININGS
 from headspec.data import submission
-from headspec.data.planned import Planned
+from headspec.data.tasks_read import TasksRead
 from headspec.tasks.registry import kind
 
 #: folder of the prompts of a task
@@ -30,11 +30,11 @@ DRAWN = 60
 class Layout:
     """Paths of a study's results, and lists of the results that the config asks for.
 
-    `planned` has the tasks as read; None in jobs on a cluster.
+    `tasks_read` has the tasks as read; None in jobs on a cluster.
     """
 
-    def __init__(self, study: Study, planned: Planned | None = None) -> None:
-        self.study, self.planned = study, planned
+    def __init__(self, study: Study, tasks_read: TasksRead | None = None) -> None:
+        self.study, self.tasks_read = study, tasks_read
 
     def result(self, *names: str) -> str:
         """Return a path in the study's results, which may have wildcards."""

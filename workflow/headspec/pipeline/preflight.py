@@ -8,14 +8,14 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.config.values import IMPORTANCE
-from headspec.data import few_shot, planned, prepare, splits
-from headspec.data.planned import Planned
+from headspec.data import few_shot, prepare, splits, tasks_read
 from headspec.data.sources import readers, sentences, treebank
+from headspec.data.tasks_read import TasksRead
 from headspec.errors import ConfigError, DataError, HeadspecError, MissingError, ModelError, listing
 from headspec.heads import head_settings
 from headspec.models.pretrained import folders
 from headspec.models.pretrained import study_checks as models
-from headspec.models.pretrained.folders import planned as planned_folder
+from headspec.models.pretrained.folders import folder_for_planning
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.tasks.registry import KINDS
@@ -52,7 +52,7 @@ def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
                 yield error
 
 
-def check(study: Study) -> Planned:
+def check(study: Study) -> TasksRead:
     """Read the tasks; raise one HeadspecError with all problems of a study that cannot be run here."""
     plan, errors = problems(study)
     if errors:
@@ -66,7 +66,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
     for name, model in study.models.items():
         try:
             if model.source.startswith("hub:"):
-                planned_folder(model, f"models.{name}")
+                folder_for_planning(model, f"models.{name}")
         except ModelError as error:
             problems.append(error)
     for name, task in study.tasks.items():
@@ -93,7 +93,7 @@ def check_gpus(study: Study, usable: int) -> None:
         raise ConfigError.combined(problems)
 
 
-def _atlas(study: Study, plan: Planned) -> None:
+def _atlas(study: Study, plan: TasksRead) -> None:
     """Raise HeadspecError if the atlas lacks runs or sentences, unless its keys are only for `gates`."""
     for_gates = any(
         method != IMPORTANCE and PRUNING_METHODS[method].chosen == "ranked"
@@ -111,7 +111,7 @@ def _atlas(study: Study, plan: Planned) -> None:
     sentences_for_roles(study, plan)
 
 
-def sentences_for_roles(study: Study, plan: Planned) -> None:
+def sentences_for_roles(study: Study, plan: TasksRead) -> None:
     """Raise DataError if there is no treebank and the atlas's validation texts have too few sentences.
 
     Nothing is read if a task cannot be read, or there are enough texts; one-word texts are left to the job.
@@ -130,7 +130,7 @@ def sentences_for_roles(study: Study, plan: Planned) -> None:
     treebank.from_texts(texts)
 
 
-def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
+def missing(study: Study) -> tuple[TasksRead, list[HeadspecError]]:
     """Read the tasks; also return errors for missing files. Others are raised as in `check`."""
     plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
@@ -138,19 +138,19 @@ def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
     return plan, errors
 
 
-def _prompts(study: Study, plan: Planned) -> None:
+def _prompts(study: Study, plan: TasksRead) -> None:
     """Raise HeadspecError if models cannot be prompted with the tasks."""
     worded = {name for name, task in study.tasks.items() if KINDS[task.type].prompts}
     prompts.check_prompts(study, {name: read for name, read in plan.prepared.items() if name in worded})
 
 
-def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
+def problems(study: Study) -> tuple[TasksRead, list[HeadspecError]]:
     """Read the tasks; also return all problems with models and data that show without a network."""
-    plan = Planned()
+    plan = TasksRead()
 
     def read_tasks(study: Study) -> None:
         nonlocal plan
-        plan, errors_of_tasks = planned.prepare_possible(study)
+        plan, errors_of_tasks = tasks_read.prepare_possible(study)
         if errors_of_tasks:
             raise HeadspecError.combined(errors_of_tasks)
 

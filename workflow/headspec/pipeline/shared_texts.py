@@ -5,7 +5,7 @@ from typing import Any
 
 from headspec.config.runs import Run
 from headspec.config.sources import identity
-from headspec.data import planned
+from headspec.data import tasks_read
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 
@@ -45,4 +45,4 @@ def unread_leaks(job: Job) -> list[str]:
 
 @cache
 def _leaks(layout: Layout) -> dict[str, dict[str, list[int] | None]]:
-    return planned.leaks(layout.study, layout.planned or planned.prepare_tasks(layout.study))
+    return tasks_read.leaks(layout.study, layout.tasks_read or tasks_read.prepare_tasks(layout.study))

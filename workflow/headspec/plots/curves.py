@@ -190,10 +190,10 @@ def draw_fractions(
         for i, task in enumerate(members):
             of_task, look = panel[panel["task"] == task], task_style(tasks, task)
             _fraction_curve(axes, of_task, task, look, (i, len(members)))
-        _plot_fractions(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
+        _dissociation_curve(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
         if method != "frozen":
             frozen = in_mixture[in_mixture["method"] == "frozen"]
-            _plot_fractions(axes, frozen[frozen["task"] == MEAN], CONTROL_LINE)
+            _dissociation_curve(axes, frozen[frozen["task"] == MEAN], CONTROL_LINE)
         axes.set_title("\n".join([mixture, *_area(areas, mixture, method)]))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(axis="y")
@@ -201,7 +201,7 @@ def draw_fractions(
     return figure
 
 
-def _plot_fractions(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
+def _dissociation_curve(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
     """Draw D by fraction, from 0 % of the heads, where it is 0."""
     if len(rows):
         axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)

@@ -44,7 +44,7 @@ UNCOUNTED = {"VERSION"}
 NAME = re.compile(r"[\w-][\w .-]*")
 
 #: in a job, the hashes by root that it was planned with; empty elsewhere
-planned: dict[str, str] = {}
+hashes_when_planned: dict[str, str] = {}
 
 
 def make_importable() -> None:

@@ -71,12 +71,12 @@ def unchanged(job: Any) -> Iterator[None]:
             if _input_state(name) != state:
                 raise ChangedError(f"{name} was replaced while this job ran. {AGAIN}")
 
-    code_hash.planned |= planned
+    code_hash.hashes_when_planned |= planned
     try:
         with _noting_opened(_plugged(code)), files.publishing_if(check):
             yield
     finally:
-        code_hash.planned.clear()
+        code_hash.hashes_when_planned.clear()
 
 
 def _compare(planned: dict[str, str], code: set[str], when: str) -> None:

@@ -83,7 +83,7 @@ def files_of(name: str) -> list[Path]:
     """Return the modules with a part of all kinds of tasks; in a job, of those it was planned with."""
     folders = [*sorted(KINDS.iterdir()), *plugged().values()]
     files = (folder / f"{name.lower()}.py" for folder in folders)
-    planned = {Path(code_hash.absolute(each)) for each in code_hash.planned}
+    planned = {Path(code_hash.absolute(each)) for each in code_hash.hashes_when_planned}
     return [path for path in files if path.is_file() and (path in planned or not planned)]
 
 

@@ -7,7 +7,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.models.architectures import CONTINUES
-from headspec.models.language import language_model
+from headspec.models.language import load_language_model
 from headspec.models.pretrained import folders
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
@@ -26,7 +26,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     with folders.as_planned(params.version, model, key, "weights"):
         continues = architecture(path, model, key) == CONTINUES
         placed = PLACED if continues else {}
-        answering = language_model(path, where, continues, **weights(model), **placed)
+        answering = load_language_model(path, where, continues, **weights(model), **placed)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     classes = {task: footer["classes"] for task, footer in footers.items()}
     answers = {task: footer.get("answers") for task, footer in footers.items()}

@@ -12,7 +12,9 @@ class Importance(Section):
     """Head importance: mean absolute derivative of the loss with respect to a gate on the head."""
 
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
-        10_000, description="training samples per task, or all if there are fewer"
+        10_000,
+        description="training samples per task, or all if there are fewer; also where `iat` and `rescored` "
+        "score heads",
     )
 
 

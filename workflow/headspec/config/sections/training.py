@@ -34,7 +34,9 @@ class Training(Section):
 
     epochs: Count = Field(3, description="passes over the training examples")
     batch_size: Count = Field(32, description="examples per step, all of one task")
-    learning_rate: Positive = Field(2e-5, description="peak learning rate")
+    learning_rate: Positive = Field(
+        2e-5, description="peak learning rate; default of `iat.peak` and `transfer.learning_rate`"
+    )
     decoder_learning_rate: Positive | None = Field(
         None,
         description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",

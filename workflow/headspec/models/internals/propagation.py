@@ -46,7 +46,7 @@ PRODUCTS = {
 
 @contextmanager
 def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
-    """Make gradients follow `rules` inside the block; outputs stay the same, and attention is unfused."""
+    """Inside the block, propagate relevance by `rules`. Outputs do not change; attention is unfused."""
     activations = register_module_forward_hook(_scaled)
     try:
         with unfused(gates.model), gates.watched(), _Propagation(rules, gates):

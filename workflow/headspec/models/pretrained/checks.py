@@ -22,7 +22,7 @@ from headspec.models.pretrained.model_files import (
     read_json,
     weight_files,
 )
-from headspec.models.pretrained.pooling import pooled
+from headspec.models.pretrained.pooling import chosen_pooling
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -259,6 +259,6 @@ def check_model(path: Path, model: Model, key: str) -> None:
     """Raise ModelError if the model at `path` is refused, or disagrees with the config."""
     architecture(path, model, key)
     check_tokenizer_files(path, model, key)
-    pooled(path, model, key)
+    chosen_pooling(path, model, key)
     check_sizes(model, key)
     verify(path, model, key)

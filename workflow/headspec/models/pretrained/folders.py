@@ -77,7 +77,7 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
     raise _unavailable(model, key, reason)
 
 
-def planned(model: Model, key: str) -> Path:
+def folder_for_planning(model: Model, key: str) -> Path:
     """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
     if model.source.startswith("hub:") and not cached(model) and (reason := hub_unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")

@@ -31,7 +31,7 @@ class Pooled(NamedTuple):
 TRANSLATOR = Pooled("mean", "an encoder-decoder")
 
 
-def pooled(path: Path | None, model: Model, key: str) -> Pooled:
+def chosen_pooling(path: Path | None, model: Model, key: str) -> Pooled:
     """Return the pooling of a model, and the reason; `path` is None for a model that the config describes.
 
     ``auto`` follows the files of sentence-transformers (ModelError if invalid), else the convention of the

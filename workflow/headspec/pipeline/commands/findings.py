@@ -52,7 +52,7 @@ def describe(
     """
     nothing = {run_key(row) for row in row_dicts(means[means[UNLEARNT].eq(True)])}
 
-    def learnt(table: pd.DataFrame) -> pd.DataFrame:
+    def without_unlearnt(table: pd.DataFrame) -> pd.DataFrame:
         if UNLEARNT in table:
             table = table[~table[UNLEARNT].eq(True)]
         if not (nothing and {"mixture", "method"} <= {*table}):
@@ -62,7 +62,7 @@ def describe(
     sentences = [_cases(means)] if len(means) else []
     shown = {"combined": means}
     if areas is not None:
-        sentences.append(_above_zero(learnt(areas)))
+        sentences.append(_above_zero(without_unlearnt(areas)))
     if "specific" in means and len(enough := means[means["specific"].notna()]):
         sentences.append(_specific(enough))
     if (contrasts := frames.get("contrasts")) is not None:
@@ -72,19 +72,19 @@ def describe(
         sentences += _similarity(correlation)
     if (improvement := frames.get("improvement")) is not None:
         iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
-        iat = shown["improvement"] = learnt(iat)
+        iat = shown["improvement"] = without_unlearnt(iat)
         sentences += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
     if (specialization := frames.get("specialization")) is not None:
-        shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
+        shown["specialization"] = without_unlearnt(specialization[means_over_tasks(specialization)])
         specialized = shown["specialization"].assign(mark=marks(shown["specialization"]))
         sentences += [_specialized(row) for row in row_dicts(specialized)]
     with_none = ("pruning_curves", "budgets")
-    sentences += headless({name: learnt(frames[name]) for name in with_none if name in frames})
+    sentences += headless({name: without_unlearnt(frames[name]) for name in with_none if name in frames})
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
-        "sharing": _shared, "probes": _known, "probe_changes": _learnt,
+        "sharing": _shared, "probes": _known, "probe_changes": _probe_changes,
     }.items():  # fmt: skip
-        if name in frames and len(rows := learnt(frames[name])):
+        if name in frames and len(rows := without_unlearnt(frames[name])):
             sentences += told(rows)
     every = {"combined": combined} | frames
     if areas is None:  # of one fraction alone, 'fractions' repeats 'combined'
@@ -300,7 +300,7 @@ def _known(probes: pd.DataFrame) -> list[str]:
     return [f"selectivity of the best heads: interval above 0 in {above} of {len(rows)} probes"]
 
 
-def _learnt(changes: pd.DataFrame) -> list[str]:
+def _probe_changes(changes: pd.DataFrame) -> list[str]:
     """``what the best heads know, against pretrained: lower in 0 of 5 probes (p < 0.05), higher in 3``"""
     rows = changes[changes["label"].isna() & (changes["heads"] == "best")]
     return [

@@ -50,7 +50,7 @@ TYPES = {"classification": TEXTS, "regression": TEXTS, "labels": TEXTS, "tags": 
 
 
 @dataclass(frozen=True)
-class Examples:
+class TableExamples:
     """Contents of a table: one of `HEADS`; the type of its task, empty for prompts; columns of n examples."""
 
     what: str
@@ -62,7 +62,7 @@ class Examples:
         return len(next(iter(self.columns.values())))
 
 
-def read(data: str) -> Examples:
+def read(data: str) -> TableExamples:
     """Return the examples of a table or folder, at most `MOST`, read as studies read them.
 
     Raises DataError if it holds neither prompts and answers nor a task of `TYPES`.
@@ -81,15 +81,15 @@ def read(data: str) -> Examples:
         sentences = [text.split(" ") for text in texts]
         tags = [_tags(keys["type"], units.parsed(label), len(words))
                 for label, words in zip(labels, sentences, strict=True)]  # fmt: skip
-        return Examples(WORDS, keys["type"], {"words": sentences, "tags": tags})
+        return TableExamples(WORDS, keys["type"], {"words": sentences, "tags": tags})
     if rows["text_b"].notna().any():
         texts = list(zip(texts, rows["text_b"], strict=True))
     if keys["type"] == "labels":
         labels = [label_sets.parsed(label) for label in labels]
-    return Examples(TEXTS, keys["type"], {"texts": texts, "labels": labels})
+    return TableExamples(TEXTS, keys["type"], {"texts": texts, "labels": labels})
 
 
-def _asked(data: str) -> Examples | None:
+def _asked(data: str) -> TableExamples | None:
     """Return the examples of a table with the columns prompt and answer."""
     if not Path(data).exists():
         return None
@@ -102,7 +102,7 @@ def _asked(data: str) -> Examples | None:
         return None
     rows = _some(table[(table[names].notna() & (table[names].astype(str) != "")).all(axis=1)])
     prompts, answers = ([as_text(cell) for cell in rows[name]] for name in names)
-    return Examples(PROMPTS, "", {"prompts": prompts, "answers": answers})
+    return TableExamples(PROMPTS, "", {"prompts": prompts, "answers": answers})
 
 
 def _some(rows: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def _tags(kind: str, found_units: units.Units, n: int) -> list[str]:
 
 
 def arguments(
-    examples: Examples, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    examples: TableExamples, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> dict[str, Any]:
     """Return examples as arguments of `headspec.head_importance` and `head_curve`, besides the model.
 

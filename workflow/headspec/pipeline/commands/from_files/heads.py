@@ -56,7 +56,7 @@ def write_page(model: str, data: str, out: Path) -> str:
     return f"{what}\n\n{first}\n\n{out}: all heads, curve and map"
 
 
-def _metric(given: examples.Examples, model: Any) -> Any:
+def _metric(given: examples.TableExamples, model: Any) -> Any:
     """Return the metric of the curve; None for the loss."""
     if given.what == examples.WORDS:
         return examples.right_words

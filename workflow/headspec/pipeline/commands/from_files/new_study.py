@@ -15,8 +15,8 @@ from headspec.config import loading
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.data import reading_report
-from headspec.data.planned import Planned
 from headspec.data.prepare import class_names
+from headspec.data.tasks_read import TasksRead
 from headspec.errors import ConfigError, HeadspecError, listing, nearest
 from headspec.models.pretrained import config_json, folders
 from headspec.pipeline import preflight
@@ -85,7 +85,7 @@ def write_study(files: Sequence[str], model: str, out: Path, fit: Fit | None = N
 
 
 def _config(tasks: Mapping[str, Found], model: str, study: str) -> dict[str, Any]:
-    """Return the config of a study with one mixture of all `tasks`."""
+    """Return the config of a study of `tasks`: one mixture of all, or the run of a single task."""
     name, source = model_source(model)
     kinds = [KINDS[task.keys["type"]] for task in tasks.values()]
     methods = [method for method in METHODS if all(method not in kind.refuses for kind in kinds)]
@@ -123,10 +123,10 @@ def _check(text: str) -> None:
 
 
 def _text(
-    config: dict[str, Any], tasks: Mapping[str, Found], study: Study, planned: Planned, fitted: str
+    config: dict[str, Any], tasks: Mapping[str, Found], study: Study, planned: TasksRead, fitted: str
 ) -> str:
     """Return a config as YAML, with comments on its tasks and sections."""
-    said = [*planned.facts(study), *planned.warnings(study)]
+    said = [*planned.report_lines(study), *planned.warnings(study)]
     lines = [f"# Written by headspec {__version__}. Comments describe what was found in the files."]
     for key, value in config.items():
         if key != "tasks":

@@ -33,10 +33,10 @@ COLUMNS = Schema(
 
 
 class Prompt(NamedTuple):
-    """The tokens of a prompt; `cut` is true if a text was cut.
+    """The tokens of a prompt; `cut` is whether a text was truncated.
 
-    `words` are 0 at the mask, -1 elsewhere; None without a mask. `continuations` are the tokens of scored
-    answers; None if only the next token is scored.
+    `words` is 0 at the mask and -1 elsewhere, or None if there is no mask. `continuations` has the tokens of
+    each answer to score, or is None if only the next token is scored.
     """
 
     input_ids: list[int]

@@ -17,7 +17,7 @@ from headspec.tasks.registry import kind
 
 
 @dataclass
-class Planned:
+class TasksRead:
     """The tasks that planning can read; tasks on the hub are read by jobs.
 
     Attributes
@@ -34,7 +34,7 @@ class Planned:
     prepared: dict[str, Prepared] = field(default_factory=dict)
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
-    def facts(self, study: Study) -> list[str]:
+    def report_lines(self, study: Study) -> list[str]:
         """Return a line for each split of the tasks, with its rows, those left out, and its classes."""
         found = []
         for name, prepared in self.prepared.items():
@@ -59,7 +59,7 @@ class Planned:
         return [*itertools.chain(*lines, *cut)]
 
 
-def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
+def prepare_tasks(study: Study, folder: Path = FOLDER) -> TasksRead:
     """Prepare the tasks that need no network, with a cache in `folder`; raise all DataErrors as one."""
     plan, problems = prepare_possible(study, folder)
     if problems:
@@ -67,9 +67,9 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
     return plan
 
 
-def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
+def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[TasksRead, list[DataError]]:
     """Prepare the tasks that have no problem, and return the problems of the remaining ones."""
-    plan = Planned()
+    plan = TasksRead()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
     parents_first = sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None)
@@ -99,7 +99,7 @@ def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list
     return plan, problems
 
 
-def _further(study: Study, name: str, plan: Planned) -> Iterator[pd.DataFrame]:
+def _further(study: Study, name: str, plan: TasksRead) -> Iterator[pd.DataFrame]:
     if name in plan.sources:
         for other, split in plan.sources[name].further.items():
             yield prepare.further_examples(name, study.tasks[name], other, split.rows, study.data_seed)
@@ -108,7 +108,7 @@ def _further(study: Study, name: str, plan: Planned) -> Iterator[pd.DataFrame]:
 def _train(
     study: Study,
     name: str,
-    plan: Planned,
+    plan: TasksRead,
     validation: tuple[pd.DataFrame, dict[str, int]],
     together: list[str],
 ) -> Prepared | None:
@@ -172,7 +172,7 @@ def trained_together(study: Study) -> dict[str, list[str]]:
     return {name: [t for t in study.tasks if t in others] for name, others in by_task.items()}
 
 
-def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]:
+def leaks(study: Study, plan: TasksRead) -> dict[str, dict[str, list[int] | None]]:
     """Return, for each task, the sorted keys of its training rows on which each other task is evaluated.
 
     Keys are None where only jobs can compare the tasks. Tasks without common rows are left out.
