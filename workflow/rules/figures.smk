@@ -1,6 +1,6 @@
 # The list of figures, and the rules made from it, which need only tables. On a cluster, a job draws several, as
 # many as the profile puts into a group.
-from headspec.pipeline.commands.report import Figure
+from headspec.pipeline.figures import Figure
 
 RUN_WILDCARDS = ("model", "mixture", "method")
 MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}
@@ -448,7 +448,7 @@ for each in FIGURES:
             "../scripts/plots/figure.py"
 
 
-rule figure_preview:
+use rule figure_dissociation as figure_preview with:
     input:
         combined=rules.preview_dissociation.output.combined,
         dissociation=rules.preview_dissociation.output.dissociation,
@@ -456,22 +456,5 @@ rule figure_preview:
         [result("preview/figures", Path(path).name) for path in figure("dissociation")],
     log:
         log("preview/figures/dissociation"),
-    group:
-        "figures"
-    conda:
-        "../../envs/figures.yaml"
-    resources:
-        mem_mb=4000,
-        runtime=5,
-    params:
-        figure="dissociation",
-        drawn_by="dissociation.py:draw_dissociation",
-        dpi=STUDY.figures.dpi,
-        code=code("plots/figure.py", "plots/dissociation.py"),
-        mixtures=MIXTURES,
-        fraction=STUDY.pruning.fraction,
-        distinct=STUDY.dissociation.distinct,
     message:
         "Figure dissociation of the first mixture"
-    script:
-        "../scripts/plots/figure.py"

@@ -1,47 +1,23 @@
 # Which tasks should share an encoder: gains of pairs over single tasks, and predictions of these gains.
 
 
-#: runs for tables of gains: those that are probed, and those of all mixtures
-SHARING_RUNS = {"sharing": STUDY.probed, "gains": STUDY.sharing_runs}
-
-
-rule sharing:
+use rule sharing as gains with:
     input:
-        evaluations=lambda wildcards: LAYOUT.run_files(
-            SHARING_RUNS[wildcards.table], "evaluation.parquet"
-        ),
+        evaluations=run_tables(STUDY.sharing_runs, "evaluation.parquet"),
     output:
-        result("tables/{table}.parquet"),
+        result("tables/gains.parquet"),
     log:
-        log("{table}"),
-    wildcard_constraints:
-        table=any_of(SHARING_RUNS),
-    conda:
-        "../../envs/analysis.yaml"
-    resources:
-        mem_mb=4000,
-        runtime=30,
+        log("gains"),
     params:
-        study=STUDY.study,
-        runs=lambda wildcards: plain(SHARING_RUNS[wildcards.table]),
-        # all metrics of probed tasks, or the main one of every task
-        metrics=lambda wildcards: (
-            probing.metrics(LAYOUT)
-            if wildcards.table == "sharing"
-            else {task: every[:1] for task, every in STUDY.metrics.items()}
-        ),
-        resampling=section("dissociation", "resamples", "confidence"),
-        seed=STUDY.data_seed,
-        code=code("statistics/sharing.py"),
+        runs=run_settings(STUDY.sharing_runs),
+        metrics={task: [metric] for task, metric in STUDY.main_metrics.items()},
     message:
-        "What tasks gain or lose by sharing an encoder"
-    script:
-        "../scripts/statistics/sharing.py"
+        "What tasks gain or lose in pairs"
 
 
 rule gain_predictions:
     input:
-        gains=result("tables/gains.parquet"),
+        gains=rules.gains.output[0],
         data=[LAYOUT.data(task, "train") for task in LAYOUT.compared],
         similarity=result("tables/similarity.parquet") if STUDY.similarity.measures else [],
         affinity=result("tables/affinity.parquet") if DIRECTED else [],

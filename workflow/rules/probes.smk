@@ -78,3 +78,28 @@ rule probe_tables:
         "What single heads know of labels"
     script:
         "../scripts/statistics/probes.py"
+
+
+rule sharing:
+    input:
+        evaluations=run_tables(STUDY.probed, "evaluation.parquet"),
+    output:
+        result("tables/sharing.parquet"),
+    log:
+        log("sharing"),
+    conda:
+        "../../envs/analysis.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        runs=run_settings(STUDY.probed),
+        metrics=lambda wildcards: probing.metrics(LAYOUT),
+        resampling=section("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/sharing.py"),
+    message:
+        "What probed tasks gain or lose by sharing an encoder"
+    script:
+        "../scripts/statistics/sharing.py"
