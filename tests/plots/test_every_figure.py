@@ -22,8 +22,8 @@ from headspec.config import pruning_methods, variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as similarity_measures
 from headspec.config.study import plain
+from headspec.pipeline import figures as described
 from headspec.pipeline.commands.report import opening
-from headspec.pipeline.figures import Figure
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.correlation import correlation, paired
 from headspec.statistics.dissociation.parts import PARTS
@@ -297,7 +297,8 @@ def test_the_report_begins_with_the_finding_and_lists_the_figures_that_exist(tmp
     for name in ("dissociation.svg", "similarity.model.png", "atlas/believe.png"):
         (folder.parent / name).write_bytes(b"<svg/>" * 5000)
     figures = [
-        Figure(name, drawn_by, f"title of {name}", "category", (), {}) for name, drawn_by in FIGURES.items()
+        described.Figure(name, drawn_by, f"title of {name}", "category", (), {})
+        for name, drawn_by in FIGURES.items()
     ]
     figures = [each._replace(wildcards=("model",) * (each.name == "similarity")) for each in figures]
     found = opening(folder.parents[1], figures, None)
