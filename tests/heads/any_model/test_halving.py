@@ -142,8 +142,12 @@ def test_what_halves_do_not_help_is_raised(error, n, processes):
     model = torch.nn.Linear(1, 1)
     model.tp_size = processes
 
+    tried = []
+
     def compute(part):
+        tried.append(part.stop)
         raise error
 
     with pytest.raises(type(error), match=str(error)):
         next(Halving(model).over(n, compute))
+    assert tried == [n]
