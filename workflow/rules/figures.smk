@@ -448,7 +448,7 @@ for each in FIGURES:
             "../scripts/plots/figure.py"
 
 
-use rule figure_dissociation as figure_preview with:
+rule figure_preview:
     input:
         combined=rules.preview_dissociation.output.combined,
         dissociation=rules.preview_dissociation.output.dissociation,
@@ -456,5 +456,22 @@ use rule figure_dissociation as figure_preview with:
         [result("preview/figures", Path(path).name) for path in figure("dissociation")],
     log:
         log("preview/figures/dissociation"),
+    group:
+        "figures"
+    conda:
+        "../../envs/figures.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=5,
+    params:
+        figure="dissociation",
+        drawn_by="dissociation.py:draw_dissociation",
+        dpi=STUDY.figures.dpi,
+        code=code("plots/figure.py", "plots/dissociation.py"),
+        mixtures=MIXTURES,
+        fraction=STUDY.pruning.fraction,
+        distinct=STUDY.dissociation.distinct,
     message:
         "Figure dissociation of the first mixture"
+    script:
+        "../scripts/plots/figure.py"

@@ -48,7 +48,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
     for path in (*workflow.configfiles, *workflow.overwrite_configfiles):
         _told(loading.strict_yaml, path)
     plan = _told(preflight.check, study)
-    for line in plan.facts(study):
+    for line in plan.report_lines(study):
         logger.info(line)
     for line in (*plan.warnings(study), *memory.warnings(study), *map(str, preflight.unavailable(study))):
         logger.warning(line)
