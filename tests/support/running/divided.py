@@ -88,11 +88,11 @@ def load(folder: Path, name: str) -> PreTrainedModel:
     return transformers.AutoModelForCausalLM.from_pretrained(folder / name, **settings).eval()
 
 
-def process(rank: int, folder: Path) -> None:
-    """Write results of all models in `folder`, one after another, and refusals."""
+def process(rank: int, folder: Path, name: str) -> None:
+    """Write the results of a model in `folder`, and refusals if there is an `uneven` one."""
     dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=2)
-    for name in DIVIDED:
-        torch.save(results(load(folder, name)), folder / f"{name}-{rank}.pt")
-    told = [*refusals(load(folder, "llama"), load(folder, "uneven"), folder)]
-    torch.save(told, folder / f"refusals-{rank}.pt")
+    torch.save(results(load(folder, name)), folder / f"results-{rank}.pt")
+    if (folder / "uneven").exists():
+        told = [*refusals(load(folder, name), load(folder, "uneven"), folder)]
+        torch.save(told, folder / f"refusals-{rank}.pt")
     dist.destroy_process_group()
