@@ -52,7 +52,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Handle the options before a command."""
+    """Take the options that precede a command."""
 
 
 @app.command()

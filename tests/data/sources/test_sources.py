@@ -5,11 +5,13 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headspec.config.sections.task import Task
 from headspec.data.sources import readers, sentences, split_files, text_files
 from headspec.data.sources.formats import registry
+from headspec.errors import listing
 from support.data.sources import Files, conllu, content, csv, rows, texts, warnings, written
 from support.paths import ROOT
 
@@ -87,6 +89,19 @@ def test_classes_are_files_with_a_text_in_each_line_or_folders_with_a_text_in_ea
     if case == "folder":  # a byte of another encoding in one of many files is no reason to refuse all
         written("x", {"pos/3": b"caf\xe9 "})
         assert rows("x")["train"][-1] == ("caf\ufffd", "pos")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_beside_tables_is_named(here, seed):
+    rng = np.random.default_rng(seed)
+    stems = rng.permuted(["README", "notes", "a b", "LICENSE", "_SUCCESS", "train", "Makefile", "x.y"])[:4]
+    endings = rng.permuted(["", ".md", ".zip", ".pdf", ".py", ".txt"])[:4]
+    files = {f"{stem}{ending}": "text" for stem, ending in zip(stems, endings, strict=True)}
+    written("x", {"train.csv": csv("a"), "dev/0.csv": csv("b"), "docs/0.html": "<p>", **files})
+    (line,) = readers.notes(Task(source="x"), "tasks.t")[1:]
+    assert line == f"tasks.t: left out, not one of its tables: {listing([*sorted(files), 'docs'])}"
+    (here / "x" / "dataset_info.json").write_text("{}")  # of the tables
+    assert readers.notes(Task(source="x"), "tasks.t")[1:] == [line]
 
 
 def test_folders_of_classes_may_be_in_folders_of_splits(here):

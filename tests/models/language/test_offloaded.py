@@ -74,6 +74,6 @@ def test_numbers_are_those_of_models_in_memory(kind, dtype, answers, tmp_path, c
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
     assert np.ptp(measured(off)[0]) > 0
     ids = torch.tensor([examples.ids[0]])
-    texts = [net.head.writing(net.encoder).generate(ids, max_new_tokens=4) for net in (off, alone)]
+    texts = [net.head.whole_model(net.encoder).generate(ids, max_new_tokens=4) for net in (off, alone)]
     assert texts[0].tolist() == texts[1].tolist()
     assert not any(each.is_meta for each in off.classifiers.parameters())

@@ -54,7 +54,7 @@ def behaviour(
     config = model.encoder.config.get_text_config()
     if not continues(model.encoder.config.to_dict()):
         raise ModelError(f"'{name}' is of decoders; the model is a {model.encoder.config.model_type}")
-    gates = HeadGates(model.head.writing(model.encoder)) if model.head else model.gates
+    gates = HeadGates(model.head.whole_model(model.encoder)) if model.head else model.gates
     most = positions(config.to_dict())
     tokens = min(TOKENS, (most - 1) // 2) if most else TOKENS
     starts = (getattr(config, each, None) for each in STARTS)

@@ -76,7 +76,7 @@ class LanguageHead(nn.Module):
         head.bias = nn.Parameter(torch.zeros_like(rows.bias))
         return head
 
-    def writing(self, encoder: PreTrainedModel) -> PreTrainedModel:
+    def whole_model(self, encoder: PreTrainedModel) -> PreTrainedModel:
         """Return the whole language model of an `encoder` and this head, with shared weights, to `generate`.
 
         Its logits are in float32 even under autocast, as in `forward`.

@@ -130,7 +130,7 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """Return inputs of task heads (batch, ..., hidden): text vectors, or states of words or tokens."""
+        """Return inputs of task heads, (batch, ..., hidden): `vectors` of texts by default, or `states`."""
         return batch.head.pool(self, batch)
 
     def read(self, batch: Batch) -> None:

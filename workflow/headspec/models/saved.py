@@ -94,7 +94,7 @@ def read(folder: Path, **placed: Any) -> tuple[dict[str, Any], dict[str, torch.T
     DamageError if a file is not as `write` left it, the model was saved in another folder, or the pretrained
     encoder has changed.
     """
-    description = _description(folder)
+    description = _verified_description(folder)
     arguments = {name: description[name] for name in ("pooling", "classes")}
     masked = description["pooling"] == "mask"
     if masked or description.get("language_model"):
@@ -117,7 +117,7 @@ def read(folder: Path, **placed: Any) -> tuple[dict[str, Any], dict[str, torch.T
 
 def read_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
     """Return encoder and pooling of a saved model, without its classifiers; raises the errors of `read`."""
-    description = _description(folder)
+    description = _verified_description(folder)
     return _encoder(folder, description), description["pooling"]
 
 
@@ -129,14 +129,14 @@ def paths(folder: Path) -> list[Path]:
 
 def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
     """Save the model at `saved` in `folder` as well, for `job`, without copying weights; raises as `read`."""
-    description = _description(saved)
+    description = _verified_description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
             files.link(saved / name, path)
     _describe(folder, description, job)
 
 
-def _description(folder: Path) -> dict[str, Any]:
+def _verified_description(folder: Path) -> dict[str, Any]:
     """Check all files of the model and return the content of classifiers.json."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():

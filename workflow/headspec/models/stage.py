@@ -35,9 +35,9 @@ class ModelStage:
         self.device = devices.prepare(*wanted, self.microbatches, snakemake.resources.gpu)
         self.gpus = devices.gpu_count()
         self.signatures: dict[str, str] = {}  # of the metrics of the tasks read so far
-        self._compare_precision()
+        self._warn_of_other_precision()
 
-    def _compare_precision(self) -> None:
+    def _warn_of_other_precision(self) -> None:
         """Warn if `precision: auto` differs from the precision of an earlier run of the study."""
         here = f"{self.device.precision} on {self.device.name}"
         for path in Path(self.snakemake.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):

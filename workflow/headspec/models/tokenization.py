@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check_not_empty(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """Raise ModelError if an example has no tokens: an empty text, if the tokenizer adds none."""
+    """Raise ModelError if an example has no tokens, as an empty text has without special tokens."""
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:
         raise ModelError(

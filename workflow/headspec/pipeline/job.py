@@ -50,7 +50,7 @@ class Job:
 
     @property
     def variant(self) -> Variant:
-        """The variant of training that is the job's method."""
+        """The variant of training that is the job's method, of those that `variants.compared` lists."""
         return self.study.variants[self.wildcards.method]
 
     @property

@@ -83,7 +83,7 @@ def kept_roles(
 def role_counts(
     frame: pd.DataFrame, roles: Sequence[str], seed: int, draws: int = PERMUTATIONS
 ) -> pd.DataFrame:
-    """Return the table `role_counts`, which counts `roles` in the table 'kept_roles'.
+    """Return the table `role_counts`: how many kept heads have each of `roles`, from the table `kept_roles`.
 
     Seeds of one pretrained model keep similar heads with similar roles. Heads are therefore permuted within
     their layers in the same way in all seeds, which preserves what the seeds have in common.

@@ -32,8 +32,8 @@ class TaskKeys(Section):
     train_split: str = Field("train", description="split (or file stem) to train on")
     validation_split: str | None = Field(
         "validation",
-        description="split (or file stem) to evaluate on; without it `val`, `valid`, `dev`, or a stratified "
-        "part of the training split",
+        description="split (or file stem) to evaluate on; without it `val`, `valid`, `dev`, `development` or "
+        "a stratified part of the training split",
     )
     encoding: Encoding | None = Field(
         None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
@@ -83,7 +83,7 @@ class TaskKeys(Section):
         "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[str], Field(min_length=1)] = Field(
-        None,  # type: ignore[arg-type]  # in the config, those of the type
+        None,  # type: ignore[arg-type]  # in the config, `usual` or all `metrics` of its `Kind`
         description="[metrics](tasks-and-models.md#metrics), the main one first",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(

@@ -29,7 +29,7 @@ def without_prompt(key: str, task: TaskKeys) -> Iterator[str]:
             yield f"{key}.{setting}: has no effect without {key}.prompt; set both or neither."
 
 
-def class_answers(key: str, task: TaskKeys) -> Iterator[str]:
+def class_answer_problems(key: str, task: TaskKeys) -> Iterator[str]:
     """Yield problems with a prompt whose answers are classes."""
     if task.prompt is None:
         yield from without_prompt(key, task)

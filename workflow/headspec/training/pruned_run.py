@@ -36,7 +36,7 @@ from headspec.training.schedule import branch_point, epoch_steps
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """Return how many heads stay open: `fraction` of `heads`, plus all `fixed` heads."""
+    """Return how many heads stay open: `fraction` of `heads`, rounded up, plus all `fixed` heads."""
     return fixed + heads - prune_count(1 - fraction, heads)
 
 

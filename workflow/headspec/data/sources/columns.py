@@ -98,7 +98,7 @@ def nested(cell: Any) -> Any:
 
 
 def list_items(cell: Any) -> list[Any]:
-    """Return the items of a list, or the parts of a text separated by spaces."""
+    """Return the items of a list, or of a text separated by white space; ValueError for other cells."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, LISTS):

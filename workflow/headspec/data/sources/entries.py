@@ -1,11 +1,12 @@
 """Possible roles of a folder's entries, judged by their names."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.data.sources.text_files import ending
-from headspec.errors import DataError
+from headspec.errors import DataError, listing
 
 TRAIN = "train"
 #: names of validation splits, the default first
@@ -49,6 +50,12 @@ def inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
                 )
             files.append(entry)
     return files, folders
+
+
+def left_out(entries: Iterable[Path], what: str, inside: bool = False) -> list[str]:
+    """Return a note on files and folders that are not `what` a source consists of; none without entries."""
+    names = [f"{each.parent.name}/{each.name}" if inside else each.name for each in entries]
+    return [f"left out, not {what}: {listing(names, 10)}"] if names else []
 
 
 def is_table(file: Path) -> bool:

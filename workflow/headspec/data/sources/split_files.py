@@ -2,10 +2,21 @@
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headspec.data.sources import text_folders
-from headspec.data.sources.entries import SHOWN, SPLITS, TRAIN, VALIDATION, SplitFiles, inside, is_table
+from headspec.data.sources.entries import (
+    METADATA,
+    SHOWN,
+    SPLITS,
+    TRAIN,
+    VALIDATION,
+    SplitFiles,
+    inside,
+    is_table,
+    left_out,
+)
 from headspec.data.sources.formats import json_rows
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
@@ -22,8 +33,9 @@ def find_splits(
 ) -> dict[str, SplitFiles]:
     """Return the files of each split; a source without splits counts as `split`.
 
-    Suffixes in `columns` mark parallel files such as ``train.en``. Raise DataError if the folder holds
-    anything else, several tables for a split, or only some parts of a table.
+    Suffixes in `columns` mark parallel files such as ``train.en``. Notes of the first split name what else
+    a folder with tables holds. Raises DataError if the folder holds neither tables nor texts, several tables
+    for a split, or only some parts of a table.
     """
     if not path.is_dir():
         parts = json_rows.parts(path) if FORMATS.get(ending(path), ("", None))[1] is json_rows else ()
@@ -32,13 +44,19 @@ def find_splits(
     files, folders = inside(path, key)
     _check_not_saved(path, files, key)
     splits = _tables(path, files, key, columns)
+    used = {file for each in splits.values() for file in each.files}
     for folder in folders:
         if (table := _documents(folder, key)) is not None:
+            used.add(folder)
             split = folder.stem if ending(folder) in FORMATS else folder.name
             if other := match_split(split, splits):
                 raise _several(key, path, other, [splits[other].name, table.name])
             splits[split] = table
-    return splits or text_folders.find(path, files, folders, key, split)
+    if not splits:
+        return text_folders.find(path, files, folders, key, split)
+    others = [each for each in (*files, *folders) if each not in used and each.name not in METADATA]
+    first = next(iter(splits))
+    return splits | {first: replace(splits[first], notes=(*left_out(others, "one of its tables"),))}
 
 
 def match_split(split: str, present: Collection[str]) -> str | None:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from headspec.data.sources.entries import SHOWN, SPLITS, TRAIN, SplitFiles, inside, is_table
+from headspec.data.sources.entries import SHOWN, SPLITS, TRAIN, SplitFiles, inside, is_table, left_out
 from headspec.data.sources.formats import conll
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
 from headspec.errors import DataError, listing
 
 DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
+CLASSES = "one of its classes"
 #: minimum share of files with names of one form, for the others to be reported
 ALIKE = 0.8
 #: maximum number of different suffixes; if there are more, they are parts of names
@@ -56,14 +57,15 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
         by_class |= {folder: texts} if texts else {}
     if by_class:
         kept, notes = _texts(by_class, key)
-        notes = [*_left_out([*files, *(folder for folder in folders if folder not in by_class)]), *notes]
+        others = [*files, *(folder for folder in folders if folder not in by_class)]
+        notes = [*left_out(others, CLASSES), *notes]
         return SplitFiles(
             "folders", tuple(sorted(kept)), f"{name}/ (a folder of text files per class)", notes=(*notes,)
         )
     lines = [file for file in files if ending(file) == ".txt" and not DESCRIPTION.match(file.name)]
     splits = [file.name for file in lines if uncompressed(file).stem.casefold() in SPLITS]
     if len(lines) > 1 and not splits:
-        notes = [*_left_out([file for file in files if file not in lines])]
+        notes = left_out([file for file in files if file not in lines], CLASSES)
         return SplitFiles("classes", tuple(lines), f"{name}/ (a file of texts per class)", notes=(*notes,))
     present = [*(f"{folder.name}/" for folder in folders), *(file.name for file in files)]
     hint = f" If {splits[0]} has a line per word, end its name in {conll.COLUMNS}." if splits else ""
@@ -76,8 +78,9 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
 def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Path], list[str]]:
     """Return the text files in folders, and notes on the remaining files.
 
-    Texts are the files with the most frequent suffix, except those named like descriptions. If there are more
-    than `MANY` suffixes and most occur once, they are parts of names.
+    Texts are the .txt files if these are over a third, else the files with the only suffix that over a third
+    have, except those named like descriptions. If there are more than `MANY` suffixes and most occur once,
+    they are parts of names.
     """
     files = [file for each in by_folder.values() for file in each if not DESCRIPTION.match(file.name)]
     endings = Counter(map(_ending, files))
@@ -99,19 +102,13 @@ def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Pat
                 f"other folders have names like {texts[0].name}; use the same ending for all texts"
             )
     beside = [file for each in by_folder.values() for file in each if file not in kept]
-    return texts, [*_left_out(beside, inside=True), *_unlike(texts)]
+    return texts, [*left_out(beside, "one of its texts", inside=True), *_unlike(texts)]
 
 
 def _ending(file: Path) -> str:
     """Return the suffix of an uncompressed file, unless it is a number."""
     kind = ending(file)
     return "" if kind[1:].isdecimal() else kind
-
-
-def _left_out(entries: Sequence[Path], inside: bool = False) -> Iterator[str]:
-    if entries:
-        names = (f"{each.parent.name}/{each.name}" if inside else each.name for each in entries)
-        yield f"left out, not one of its {'texts' if inside else 'classes'}: {listing(names, 10)}"
 
 
 def _unlike(texts: Sequence[Path]) -> Iterator[str]:

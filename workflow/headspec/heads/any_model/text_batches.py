@@ -32,7 +32,8 @@ def made(
     """Yield batches made from the arguments `given` to `headspec.head_importance`.
 
     Texts are tokenized as in studies, whatever the tokenizer's state, which does not change. Raises
-    ValueError if arguments do not match, or prompts are too long; TypeError if there is no tokenizer.
+    ValueError if arguments are missing or do not match, or a text is too long; TypeError if `tokenizer` is
+    not one of transformers.
     """
     if tokenizer is None or set(given) not in ({"texts", "labels"}, {"prompts", "answers"}):
         got = listing([*given, *(["tokenizer"] if tokenizer is not None else [])])

@@ -200,10 +200,10 @@ class _OwnUnits:
         assert self.site.output is not None
         for layer in filter(is_linear, self.site.attention.modules()):
             if layer is not self.site.output:
-                stack.callback(layer.register_forward_hook(self._apart).remove)
+                stack.callback(layer.register_forward_hook(self._detach_units).remove)
         stack.callback(self.site.output.register_forward_pre_hook(self._take).remove)
 
-    def _apart(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    def _detach_units(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, ())
         self.units.append(first.detach().requires_grad_())
         own = self.units[-1].clone()  # the model may change units in place

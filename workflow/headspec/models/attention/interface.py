@@ -131,7 +131,7 @@ def watched(module: nn.Module, watcher: Watcher, inside: bool = False) -> Iterat
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Run models eagerly, not as compiled."""
+    """Inside the block, run models eagerly, and send their attention through `_attend`."""
     global _open
     if not _open:
         _install()

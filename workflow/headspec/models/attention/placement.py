@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def device_of(model: nn.Module) -> torch.device:
     """Return the device of a model's inputs.
 
-    Accelerate says it where weights are offloaded; else it is that of the first weights.
+    Where accelerate has placed the model, its first hook names the device; otherwise it is that of the first
+    weight that is loaded, or the CPU.
     """
     for module in model.modules():
         device = getattr(vars(module).get("_hf_hook"), "execution_device", None)

@@ -109,7 +109,7 @@ def onnx_batches(examples: Examples) -> list[Batch]:
 
 @torch.no_grad()
 def onnx_logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray]:
-    """Return the gated model's logits for each task's first examples, (n, classes) float32."""
+    """Return the gated model's logits for each task's first `COMPARED` examples, (n, classes) float32."""
     model.eval()
     return {
         task: torch.cat([model.logits(task, model.pool(batch)) for batch in onnx_batches(examples)]).numpy()

@@ -163,7 +163,7 @@ def pooling_file(path: Path) -> str | None:
 
 
 def _pooling_files(path: Path) -> list[Path]:
-    """Return the files that determine the pooling; none if unreadable, which `pooled` reports when needed."""
+    """Return the files that determine the pooling; none if unreadable, which `chosen_pooling` reports."""
     try:
         named = pooling_file(path)
     except ModelError:

@@ -55,9 +55,10 @@ class VoxelChecks:
 
 
 def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
-    """Responses to the stimuli `ids`, in that order, of every subject, sorted by name; errors as `scan`.
+    """Return each subject's responses to the stimuli `ids`, in that order; subjects are sorted by name.
 
-    All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.
+    Raises the errors of `scan`. All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take
+    2.4 GB.
     """
     sums: dict[str, Voxels] = {}
 

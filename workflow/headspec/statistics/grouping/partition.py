@@ -57,7 +57,8 @@ def best_partition(gain: Floats, encoders: int, seed: int = 0) -> tuple[Partitio
     """Return the partition into at most `encoders` groups with the highest value, and whether it is exact.
 
     With up to twelve tasks, all partitions are tried, by dynamic programming over sets of tasks; with more,
-    they are searched by annealing. A group with an unknown gain (nan) is never chosen. `gain` is (k, k).
+    they are searched by annealing. A group with an unknown gain (nan) is chosen only if every partition has
+    one. `gain` is (k, k).
     """
     if len(gain) > EXACT:
         return _annealed(gain, encoders, seed), False

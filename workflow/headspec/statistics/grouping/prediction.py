@@ -259,9 +259,9 @@ def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -
     """Student's t interval over k tasks, by the jackknife.
 
     Each task is dropped from the evaluation; predictions stay the same, although a model trained on other
-    tasks would differ. In simulations with twelve tasks, 95 % intervals of correlations with one task held
-    out cover 89 to 100 %, with two only 73 to 95 %, and of the other scores as little as 70 %: these have no
-    intervals.
+    tasks would differ. In simulations with twelve tasks, 95 % intervals of correlations cover 89 to 100 %
+    with one task held out, and only 73 to 95 % with two; those of the other scores cover as little as 70 %.
+    Only correlations with one task held out therefore get an interval.
     """
     without = np.array([statistic(1 - row) for row in np.eye(k)])
     error = np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum())

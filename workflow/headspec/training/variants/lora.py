@@ -19,7 +19,7 @@ from headspec.training.trainable import insert
 from headspec.training.updates import Updates
 
 
-def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:
+def adapter_rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:
     """Return the rank at which adapters have about as many parameters as a batch updates in IAT.
 
     There is one adapter for each matrix in `weights`; `slices` include biases; `heads` are those that each
@@ -68,7 +68,7 @@ class LoRA(Restriction):
             for name, parameter in encoder.named_parameters()
             if parameter in frozen and parameter.dim() == 2
         }
-        size = rank(list(weights.values()), slices, self.heads)
+        size = adapter_rank(list(weights.values()), slices, self.heads)
         adapters = insert(encoder, list(weights), size, derive(self.seed, "lora"))
         for parameter in encoder.parameters():
             parameter.requires_grad_(parameter not in frozen)

@@ -94,7 +94,7 @@ class Written(Own):
         sample. Scores are nan where the user's own score fails, which `settle` tells when all is written.
         """
         assert model.head is not None and model.tokenizer is not None
-        language = model.head.writing(model.encoder)
+        language = model.head.whole_model(model.encoder)
         rows = [torch.tensor(ids, device=states.device) for ids in targets.prompts]
         prompts = left_padded(rows, padding(language, model.tokenizer))
         asked, samples, main = self.asked, [], [*METRICS].index(self.asked["metric"])

@@ -37,7 +37,7 @@ class Classification(Kind):
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
     def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
-        return prompt_checks.class_answers(key, task)
+        return prompt_checks.class_answer_problems(key, task)
 
 
 CLASSIFICATION_KIND = Classification()

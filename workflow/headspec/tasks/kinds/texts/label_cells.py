@@ -75,7 +75,7 @@ def _stated(cell: Any) -> Any:
 
 
 def _flag(name: Any, value: Any) -> bool:
-    """Return whether a mapping gives a name a true value."""
+    """Return whether a mapping's value for a name is true; ValueError if it is neither true nor false."""
     if value is None or value != value:
         return False
     if (flag := FLAGS.get(as_text(value).lower())) is None:

@@ -47,7 +47,7 @@ class Sentences(Data):
     def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return sentences, words joined by spaces, with their units as labels (`units.written`).
 
-        Sentences with a blank word are left out (`attrs` counts them), if their share is less than `MANY`.
+        Sentences with a blank word are left out (`attrs` counts them), if their share is at most `MANY`.
         """
         columns = self.columns(task)
         texts: dict[Any, str] = {}
