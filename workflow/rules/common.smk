@@ -49,7 +49,17 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import messages, starts, view
-from headspec.pipeline import files, job_code, machine, preflight, probing, pruned, shared_texts, versions, warm
+from headspec.pipeline import (
+    files,
+    job_code,
+    machine,
+    preflight,
+    probing,
+    pruned,
+    shared_texts,
+    versions,
+    warm,
+)
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, SUBMISSION, any_of, constraints
 from headspec.pipeline.refused import Refused
