@@ -126,6 +126,14 @@ def test_measures_that_compare_models_train_each_task_alone(measures: list[str],
     assert [run.mixture for run in runs if run.method == "single" and run.seed == 0] == alone
 
 
+def test_a_changed_copy_derives_its_own_values():
+    first = study({})
+    assert set(first.tasks_by_mixture) >= set(first.tasks) and "tuned" in first.variants and first.metrics
+    fewer = first.model_copy(update={"tasks": dict([*first.tasks.items()][:3])})
+    assert set(fewer.metrics) == set(fewer.tasks) == {*[*first.tasks][:3]}
+    assert first.metrics.keys() > fewer.metrics.keys()
+
+
 def test_runs_of_iat() -> None:
     """Each is compared with the plain training that it continues; the runs of IAP stay the same."""
     section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}

@@ -2,7 +2,7 @@
 
 import itertools
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
@@ -82,6 +82,13 @@ class Study(Section):
     gates: Gates = Gates()
     probes: Probes = Probes()
     figures: Figures = Figures()
+
+    def __copy__(self) -> Self:
+        """Return a copy without cached properties, whose fields `model_copy` may then change."""
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields:
+            del copied.__dict__[name]
+        return copied
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
         """Return `tasks` in the order of the config."""
