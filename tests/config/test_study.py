@@ -128,10 +128,14 @@ def test_measures_that_compare_models_train_each_task_alone(measures: list[str],
 
 def test_a_changed_copy_derives_its_own_values():
     first = study({})
-    assert set(first.tasks_by_mixture) >= set(first.tasks) and "tuned" in first.variants and first.metrics
+    assert (
+        set(first.tasks_by_mixture) >= set(first.tasks)
+        and "tuned" in first.variants
+        and first.compared_metrics
+    )
     fewer = first.model_copy(update={"tasks": dict([*first.tasks.items()][:3])})
-    assert set(fewer.metrics) == set(fewer.tasks) == {*[*first.tasks][:3]}
-    assert first.metrics.keys() > fewer.metrics.keys()
+    assert set(fewer.compared_metrics) == set(fewer.tasks) == {*[*first.tasks][:3]}
+    assert first.compared_metrics.keys() > fewer.compared_metrics.keys()
 
 
 def test_runs_of_iat() -> None:

@@ -128,7 +128,7 @@ def test_labels_are_not_paired_and_bits_not_compared():
     pairs = {"a": {"source": "a.csv", "type": "labels"}, "c": {"pairs_of": "a"}}
     with pytest.raises(ConfigError, match="tasks.c.pairs_of: got 'a', a labels task"):
         load(config(pairs))
-    assert STUDY.metrics["text"] == ["token_accuracy"]
+    assert STUDY.compared_metrics["text"] == ["token_accuracy"]
 
 
 @pytest.mark.parametrize(

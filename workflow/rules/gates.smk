@@ -174,7 +174,9 @@ rule gate_tables:
         pruned_runs=run_settings(STUDY.pruned_runs),
         open_ended=[name for name in pruned.open_ended() if name in STUDY.gates.pruning_methods],
         metrics=lambda wildcards: {
-            task: STUDY.metrics[task] for pruned in STUDY.pruned_runs for task in pruned.run.tasks
+            task: STUDY.compared_metrics[task]
+            for pruned in STUDY.pruned_runs
+            for task in pruned.run.tasks
         },
         attention=STUDY.gates.attention,
         resampling=section("dissociation", "resamples", "confidence"),

@@ -162,7 +162,7 @@ rule improvement:
         rates=section("training", "warmup", "decay")
         | {"learning_rate": STUDY.learning_rate}
         | {"peak": variants.rewarmed_peak(STUDY.iat, STUDY.learning_rate)},
-        metrics=STUDY.metrics,
+        metrics=STUDY.compared_metrics,
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/improvement.py"),

@@ -211,7 +211,7 @@ rule transfer:
         study=STUDY.study,
         model=job(Job.loaded_model),
         version=job(versions.weights),
-        metrics=lambda wildcards: STUDY.metrics[wildcards.task],
+        metrics=lambda wildcards: STUDY.compared_metrics[wildcards.task],
         transfer=section(
             "transfer",
             *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),

@@ -107,7 +107,7 @@ class Study(Section):
         return self.mixture_tasks | {task: (task,) for task in self.tasks}
 
     @cached_property
-    def metrics(self) -> dict[str, list[str]]:
+    def compared_metrics(self) -> dict[str, list[str]]:
         """The metrics that compare models, the main one first, by task or further split of a task."""
         further = {name: task for task in self.tasks.values() for name in task.further}
         return {
@@ -118,7 +118,7 @@ class Study(Section):
     @cached_property
     def main_metrics(self) -> dict[str, str]:
         """The main metric by task or further split of a task."""
-        return {name: metrics[0] for name, metrics in self.metrics.items()}
+        return {name: metrics[0] for name, metrics in self.compared_metrics.items()}
 
     @property
     def correlated(self) -> str:

@@ -44,7 +44,7 @@ def tables(layout: Layout) -> list[str]:
 def metrics(layout: Layout) -> dict[str, list[str]]:
     """Return the metrics of the probed runs' tasks."""
     tasks = layout.study.in_order([task for run in layout.study.probed for task in run.tasks])
-    return {task: layout.study.metrics[task] for task in tasks}
+    return {task: layout.study.compared_metrics[task] for task in tasks}
 
 
 def main_metrics(layout: Layout) -> dict[str, str]:
