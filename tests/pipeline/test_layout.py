@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from snakemake.iocontainers import Wildcards
 
 from headspec.config.runs import RUN, kept_fraction, penalty
-from headspec.config.sections.training import FrozenTraining, LoRATraining
+from headspec.config.sections.training import FrozenTraining, LoRATraining, Training
 from headspec.errors import ConfigError
 from headspec.pipeline import files, job_code, pruned
 from headspec.pipeline.job import Job
@@ -132,6 +132,9 @@ def test_settings_are_those_of_the_method():
     assert tuned["epochs"] == 4 and tuned["frozen"] == FrozenTraining().model_dump()
     assert run(given, "frozen").training()["epochs"] == 3
     assert run(given, "iat").training()["sampling"] == "proportional"
+    transferred = run(given).transfer_training()
+    assert Training(**transferred).learning_rate == given.study.training.learning_rate
+    assert transferred["epochs"] == Training().epochs != tuned["epochs"]
     assert run(given, "iat-random").variant_settings() == {"module": "own", "heads": "random", "alpha": 0.3}
     assert run(given).tokenizer()["source"] == "models/tiny-bert"
     task = Job(given, Wildcards(fromdict={"task": "tone"})).task_settings("train_examples")

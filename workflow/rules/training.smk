@@ -216,7 +216,7 @@ rule transfer:
             "transfer",
             *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),
         ),
-        training=section("training", "clip", "decay", "learning_rate", "warmup", "weight_decay"),
+        training=job(Job.transfer_training),
         precision=STUDY.precision,
         code=code("training/transfer.py"),
     message:

@@ -79,6 +79,13 @@ class Job:
         values: Values = plain(training)
         return values
 
+    def transfer_training(self) -> Values:
+        """Return the section `training` as transfer to a task uses it, in a number of steps of its own."""
+        used = {"clip", "decay", "learning_rate", "warmup", "weight_decay"}
+        training = self.study.training
+        values: Values = plain(training.for_method("tuned", type(training).model_fields.keys() - used))
+        return values
+
     def variant_settings(self) -> Values:
         """Return how the job's variant of training differs from IAT."""
         study = self.study

@@ -32,7 +32,7 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
             Target(task, train, validation, draws, params.metrics),
             Fitting(
                 Transfer.from_params(params.transfer),
-                Training.from_params(params.training),
+                Training(**params.training),
                 job.seed,
                 job.device,
             ),
