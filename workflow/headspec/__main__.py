@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command line; without the packages of studies, say how to get them."""
+    """Run the command line; if snakemake is missing, exit and say how to install it."""
     if not find_spec("snakemake"):
         sys.exit("headspec: commands need snakemake, which is not there: pip install 'headspec[study]'")
     from headspec import cli

@@ -26,7 +26,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; an expected error ends with its message and exit status 1."""
+    """Run the command line; print the message of an expected error and exit with status 1."""
     try:
         app(prog_name="headspec")
     except HeadspecError as error:
@@ -85,7 +85,7 @@ def new(
         float | None, typer.Option(min=0.1, help="Time on this machine that the study is fitted to.")
     ] = None,
 ) -> None:
-    """Write a commented study of files: a task in each, and a mixture of all."""
+    """Write a commented study from files: one task per file, and a mixture of all tasks."""
     from functools import partial
 
     from headspec.pipeline.commands.from_files.new_study import write_study
@@ -106,7 +106,7 @@ def heads(
     ],
     out: Annotated[Path, typer.Option(help="Page to write; it must not exist.")] = Path("heads.html"),
 ) -> None:
-    """Print the heads of one model that one table needs most, and write a page with curve and map."""
+    """Print the heads that a model needs most for a table, and write a page with a curve and a map."""
     from headspec.pipeline.commands.from_files.heads import write_page
 
     _say(write_page(model, data, out))

@@ -30,7 +30,7 @@ def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]])
     Raises
     ------
     ModelError, ValueError
-        As of `headspec.remove_heads`.
+        As `headspec.remove_heads`, but heads that a pruned layer does not have are skipped.
 
     Examples
     --------
@@ -70,11 +70,11 @@ def find_pruneable_heads_and_indices(
     Parameters
     ----------
     heads, already_pruned_heads : numbers of heads, as before any were pruned
-    n_heads, head_size : number of heads that are left, and the length of a context vector
+    n_heads, head_size : number of heads before this pruning, and the length of a context vector
 
     Returns
     -------
-    numbers of heads, and indices of rows, (rows,)
+    heads, rows : numbers of the heads to prune, as given, and indices of rows, (rows,)
     """
     pruned = {*already_pruned_heads}
     new = {*heads} - pruned

@@ -22,7 +22,7 @@ CLOSE = 0.6
 
 
 class HeadspecError(Exception):
-    """Base of all errors that headspec raises on purpose; its message shows no secrets."""
+    """Base of headspec's own errors; secrets in the message are hidden."""
 
     _errors: tuple[HeadspecError, ...] = ()
 
@@ -56,7 +56,7 @@ class MissingError(DataError):
 
 
 class DamageError(DataError):
-    """A file of the results was changed after it was written, or moved to another file's place."""
+    """A file of the results is unreadable, changed after it was written, or moved to another file's place."""
 
 
 class StorageError(HeadspecError):
@@ -76,13 +76,13 @@ class UnplannedError(HeadspecError):
 
 
 class ScoreError(DataError, ValueError):
-    """A score of written texts fails; `texts` are the examples and texts of all that is written so far."""
+    """A score of written texts failed; `texts` are pairs (example, text) of the texts written so far."""
 
     texts: Sequence[tuple[int, str]] = ()
 
 
 class ModelError(HeadspecError):
-    """A pretrained model cannot be loaded, or its heads cannot be gated."""
+    """A model cannot be loaded, its heads cannot be gated, or it does not fit the settings."""
 
 
 class NumericalError(HeadspecError):
@@ -92,7 +92,8 @@ class NumericalError(HeadspecError):
 def nearest(name: object, valid: Iterable[object]) -> str:
     """Return `` Did you mean 'x'?`` with the closest valid name, or an empty string if none is close.
 
-    Initials and single words of a name count as close; case and the order of tasks are ignored.
+    Initials and single words of a name count as close; case and the order of tasks are ignored. Returns
+    `QUOTE` instead if YAML read the name, or a valid one, as a boolean.
     """
     names, wanted = list(map(str, valid)), _form(str(name))
     if str(name) not in names and _meant(str(name).lower(), {other.lower() for other in names}):
@@ -129,7 +130,7 @@ def _abbreviated(name: str, other: str) -> float:
 
 
 def listing(names: Iterable[object], most: int = LISTED) -> str:
-    """Return names as ``a, b, c``; quote invisible ones, and count those beyond `most`."""
+    """Return names as ``a, b, c``, quoting invisible ones; beyond `most`, end with the number of names."""
     texts = list(map(str, names))
     more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
     visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:most])

@@ -1,10 +1,10 @@
 """Kinds of attention, indices of heads in arrays and tables, and the forms of users' choices of heads.
 
-Arrays of heads are (rows, heads), with nan where there is no head; the last row has at least one. The rows
+Arrays of heads are (rows, heads), with nan where there is no head; the last row has a head. The rows
 of an encoder-decoder are the layers of its three kinds of attention, one kind after another.
 
 Frames in memory call the row `layer`. Tables on disk have columns `attention` (the kind) and `layer` (within
-the kind), no rows for missing heads, and the number of layers of each kind in the footer.
+the kind), and no rows for missing heads; the footer has the number of layers of each kind.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def spread(values: NDArray[Any], exists: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return a bool mask (layers, heads) of the heads that scores (layers, heads) contain."""
+    """Return which heads exist, bool (layers, heads): those whose scores (layers, heads) are not nan."""
     mask: NDArray[np.bool_] = ~np.isnan(scores)
     return mask
 
 
 def to_layers(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:
-    """Replace the row in column `layer` by `attention` and the `layer` within it; null without a head."""
+    """Replace the row in column `layer` by `attention` and the `layer` within it; null rows stay null."""
     kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
     before = pd.Series(0, index=frame.index)
     for in_model, layers in _by_model(frame, models):
@@ -123,7 +123,7 @@ def mask(heads: Any, exists: NDArray[np.bool_], name: str = "heads", most: int =
     Parameters
     ----------
     heads : bool of that shape; or a mapping from layers to lists of heads, as `prune_heads` took it; or pairs
-        (layer, head). Layers are rows, from 0.
+        (layer, head), but not with two heads a layer, where they look like a mask. Layers are rows, from 0.
     exists : bool (layers, heads), heads of the model
 
     Raises

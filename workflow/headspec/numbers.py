@@ -1,4 +1,4 @@
-"""Numbers as text: missing ones are a dash, and those that round to 0 have no sign."""
+"""Numbers as text: a missing number is a dash, and a number that rounds to 0 has no sign."""
 
 import math
 from typing import Any

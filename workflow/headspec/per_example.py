@@ -33,7 +33,10 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """Return what `columns` stored for rows of a task, (n,) or (n, values); DataError if lengths differ."""
+    """Return what `columns` stored for rows of a task, (n,) or (n, values).
+
+    Raises DataError if the rows have different numbers of values.
+    """
     if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
         return frame[name].to_numpy(dtype=float)[rows]
     lists = pa.array(frame[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)
@@ -54,5 +57,5 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
 
 
 def labels_and_predictions(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return labels and predictions of rows of one task; raise as `array`."""
+    """Return the labels and predictions of the rows of one task. Raises as `array`."""
     return array(frame, "label"), array(frame, "prediction")

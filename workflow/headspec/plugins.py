@@ -28,7 +28,7 @@ TEXT_SCORE = "score of texts"
 
 @dataclass(frozen=True)
 class Declaration:
-    """A function declared by a plugin: its kind, name, label in figures, and what it reads (`of`)."""
+    """A function declared by a plugin: its kind, name, label in figures, what it reads (`of`), and place."""
 
     declares: str
     name: str
@@ -47,7 +47,7 @@ def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F
     Parameters
     ----------
     of : {"attention", "relevance", "ablation"}, a table of measures that the function takes instead; it then
-        returns a table of the schema `HEAD_FOLDS`
+        returns a table of the schema `headspec.atlas.sample.HEAD_FOLDS`
     """
     return _declare(HEADS, name, label, of)
 
@@ -115,7 +115,8 @@ def is_folder(where: str) -> bool:
 def imported(where: str) -> ModuleType:
     """Import a plugin by its import name or path, with modules next to it or in the working folder.
 
-    Raise ConfigError if it does not exist, fails to import, or has the name of another module.
+    Raises ConfigError if it does not exist, is not a file, fails to import, has the name of another module,
+    or a folder of its package has no ``__init__.py``.
     """
     path = Path(where).expanduser().absolute()
     root, name = (import_root(path), _dotted(path)) if is_path(where) else (Path.cwd(), where)
@@ -144,13 +145,13 @@ def registers_types(module: ModuleType) -> bool:
 
 
 def register_types() -> None:
-    """Import the plugins of the study that register types of models."""
+    """Import the plugins, named in `REGISTERING`, that register types of models."""
     for where in _registering():
         imported(where)
 
 
 def registering() -> list[str]:
-    """Return the files of these plugins, roots of the code of jobs that reach this module."""
+    """Return the files of the plugins in `REGISTERING`: roots of the code of jobs that reach this module."""
     return [os.path.abspath(str(imported(where).__file__)) for where in _registering()]
 
 
@@ -159,7 +160,7 @@ def _registering() -> list[str]:
 
 
 def attempted(where: str, name: str) -> ModuleType:
-    """Import a module; raise ConfigError for the plugin `where` if that fails."""
+    """Import a module by its `name`. Raises ConfigError, naming the plugin `where`, if that fails."""
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
@@ -174,19 +175,19 @@ def _dotted(path: Path) -> str:
 
 
 def roots(references: Iterable[str | None]) -> list[str]:
-    """Return the files in references for `function`, skipping None: roots of `code_hash.by_root`."""
+    """Return the file of each reference, as `function` takes them, once: roots for `code_hash.by_root`."""
     return [*dict.fromkeys(_file(each.rpartition(":")[0]) for each in references if each)]
 
 
 def _file(where: str) -> str:
-    """Return the file of a module of headspec, without importing it, or of a plugin."""
+    """Return the file of a module of headspec, which is not imported, or of a plugin, which is."""
     if where.startswith(f"{LIBRARY.name}."):
         return str(LIBRARY.parent.joinpath(*where.split(".")).with_suffix(".py"))
     return os.path.abspath(str(imported(where).__file__))
 
 
 def function(reference: str) -> Callable[..., Any]:
-    """Return a function of headspec or a plugin by ``<import name or path of its module>:<its name>``."""
+    """Return a function of headspec or of a plugin by ``<import name or path of its module>:<its name>``."""
     where, _, name = reference.rpartition(":")
     function: Callable[..., Any] = getattr(imported(where), name)
     return function
@@ -201,7 +202,7 @@ def check(returned: Any, shape: tuple[int, ...], reference: str) -> None:
 
 
 def _told(error: BaseException, name: str) -> str:
-    """Explain why importing a plugin failed, with its file and line."""
+    """Return why importing a module failed, with the file and line where known."""
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         here = nearest(error.name, (path.stem for path in Path.cwd().glob("*.py")))
         return (

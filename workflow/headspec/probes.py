@@ -4,8 +4,8 @@ Attention finds a unit by its largest weight. In one direction, the first word o
 of its other words; in the other, more than half of these attend most to it. The control is the best fixed
 offset for each label, chosen on one half of the folds and scored on the other, and vice versa.
 
-By head outputs, a unit has the label of the nearest class centroid. The output of a head for a unit is the
-mean over its words of the head's context vectors, W_O's input. A centroid is the mean of the training units
+By its outputs, a head gives a unit the label of the nearest class centroid. Its output for a unit is the mean
+over the unit's words of its context vectors, the input of W_O. A centroid is the mean of the training units
 with a label; the nearest has the largest cosine.
 """
 
@@ -56,7 +56,7 @@ LABELLINGS = 10
 
 @dataclass
 class Cases:
-    """Labelled units of sentences, in order, with words that the model sees and labels seen in training."""
+    """Units of sentences, in order, whose words the model sees and whose labels occur in training."""
 
     examples: Examples  # the sentences
     row: np.ndarray  # (units,), row of the sentence in `examples`
@@ -100,7 +100,7 @@ def cases(
 
 
 def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
-    """Share of each label in the units of a table 'tokens', (labels,)."""
+    """Return the share of each label in the units of a table 'tokens', (labels,)."""
     labels_of_units = [unit[-1] for units in tokens["units"] for unit in units if unit[-1] != NONE]
     return np.bincount(labels_of_units, minlength=labels) / max(1, len(labels_of_units))
 
@@ -172,7 +172,7 @@ def probe_attention(model: MultiTask, cases: Cases, labels: list[str], device: D
 
 
 def _hits(offsets: np.ndarray, cases: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
-    """Whether the largest weights of heads show each unit, (units, heads).
+    """Return whether the largest weights of heads show each unit, (units, heads).
 
     `offsets` (words, heads) are as in `Attended`; `starts` (sentences,) are places of the first words.
     """

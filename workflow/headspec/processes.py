@@ -13,7 +13,10 @@ Result = TypeVar("Result")
 def map_in_processes(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Iterator[Result]:
-    """Apply `function` to `items` in processes of one thread each; results are in order."""
+    """Yield the results of `function` for `items`, in order, from `processes` of one thread each.
+
+    With one process, the caller computes them, without a limit on threads.
+    """
     if processes == 1:
         yield from map(function, items)
         return

@@ -24,8 +24,8 @@ log = logging.getLogger("headspec")
 def stage(job: Any, label: str) -> Iterator[None]:
     """Run a job's code, record its usage, and check that its code and inputs stay unchanged.
 
-    Log to the job's log; warnings and errors also go to the terminal, after `label`. HeadspecErrors and full
-    or read-only disks end the job without a traceback.
+    Messages, each after `label`, go to the job's log; warnings and errors also go to the terminal. An error
+    ends the job with status 1; a HeadspecError, or a full or read-only disk, does so without a traceback.
     """
     try:
         terminal = logging.StreamHandler(sys.stderr)
@@ -56,7 +56,7 @@ def stage(job: Any, label: str) -> Iterator[None]:
 
 
 def _keep(texts: Sequence[tuple[int, str]], path: Path) -> None:
-    """Write the texts of a job that failed, which took it long."""
+    """Write the texts of a failed job to `path`, because they took long to write."""
     lines = [json.dumps({"example": int(i), "text": text}, ensure_ascii=False) + "\n" for i, text in texts]
     path.write_text("".join(lines), encoding="utf-8")
     log.error("the %d texts written so far, in order, are in %s", len(lines), path)
@@ -71,7 +71,10 @@ class Redacting(logging.Formatter):
 
 
 class Progress:
-    """Log a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``."""
+    """Log a line like ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``.
+
+    There are at least `interval` seconds between lines, and a line at the end.
+    """
 
     def __init__(self, total: int, unit: str, interval: float = 10.0) -> None:
         self.total, self.unit, self.interval = total, unit, interval

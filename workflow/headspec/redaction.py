@@ -18,8 +18,8 @@ SHORTEST = 8  # characters of a variable's value; shorter ones would match in co
 def redacted(text: str) -> str:
     """Return `text` with `HIDDEN` in place of every secret.
 
-    Secrets are users with passwords in addresses, and values of environment variables such as HF_TOKEN, or
-    passwords in them.
+    Secrets are the user and password of any address, the values of environment variables such as HF_TOKEN,
+    and passwords of addresses in any variable; values of fewer than `SHORTEST` characters are kept.
     """
     values = [value for name, value in os.environ.items() if NAMES.search(name)]
     users = (user for value in os.environ.values() for _, user in USER.findall(value))
@@ -30,7 +30,7 @@ def redacted(text: str) -> str:
 
 
 def cleared(content: Any, cache: dict[str, str] | None = None) -> Any:
-    """Return `content` with all strings in its lists and mappings `redacted`; `cache` has earlier results."""
+    """Return `content` with all strings in its lists and mappings `redacted`; `cache` keeps results."""
     cache = {} if cache is None else cache
     if isinstance(content, dict):
         return {cleared(key, cache): cleared(value, cache) for key, value in content.items()}

@@ -21,19 +21,19 @@ L = TypeVar("L", bound=Labelled)
 
 
 def unknown(what: str, name: object, valid: Iterable[object]) -> ConfigError:
-    """Return the error for an invalid name of a `what`, such as a metric."""
+    """Return the error for an invalid name of an entry, such as a metric, which the message calls `what`."""
     names = list(valid)
     return ConfigError(f"no {what} '{name}'; expected one of {listing(names)}.{nearest(name, names)}")
 
 
 def require(what: str, name: object, valid: Iterable[object]) -> None:
-    """Raise ConfigError if `name` is not `valid`."""
+    """Raise ConfigError if `name` is not in `valid`."""
     if name not in (names := list(valid)):
         raise unknown(what, name, names)
 
 
 class Registry(dict[str, T]):
-    """Entries by name, in order; an unknown name raises a ConfigError that calls it a `what`.
+    """Entries by name, in order. An unknown name raises ConfigError, whose message calls it `what`.
 
     All entries are arguments: a statement that added some would be code of all jobs that read the module.
     """
@@ -57,7 +57,7 @@ class Registry(dict[str, T]):
         return {name: place for place, name in enumerate(self) if name in used}
 
     def plug(self, entries: Mapping[str, T]) -> None:
-        """Replace the entries of earlier plugins by these, whose names must be free."""
+        """Replace the entries of earlier plugins with these; their names must not be taken."""
         for name in self._plugged:
             del self[name]
         self._plugged = dict(entries)

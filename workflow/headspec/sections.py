@@ -29,7 +29,10 @@ class Section(BaseModel):
 
     @classmethod
     def from_params(cls, values: Mapping[str, Any]) -> Self:
-        """Return the keys that a rule passes, checking their names; other keys raise AttributeError."""
+        """Return a section of the keys that a rule passes; reading another key raises AttributeError.
+
+        Raises ValidationError for an unknown key or an invalid value; `OneOf` takes any name.
+        """
         section = cls.model_validate(values, context=KNOWN)
         for key in cls.model_fields.keys() - values.keys():
             del section.__dict__[key]
@@ -37,10 +40,10 @@ class Section(BaseModel):
 
 
 class OneOf:
-    """Type of listed names.
+    """Annotation of a text that must be a listed name.
 
     `listed` has the names, or is a function that returns them. If `plugged`, plugins add names, and the JSON
-    schema has the mark `PLUGGED`. `refused` has names of other lists, and why this one lacks them.
+    schema has the mark `PLUGGED`. `refused` maps names of other lists to why this one lacks them.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ def _in_paths(value: float) -> float:
 
 
 def _labels(value: Any) -> Any:
-    """Return a list of class names as a mapping to themselves; integers and booleans as text."""
+    """Return labels as a mapping from text to class names; in a list, each label is its own name."""
     if isinstance(value, list):
         value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
     if not isinstance(value, dict):
@@ -104,12 +107,12 @@ def _labels(value: Any) -> Any:
 
 
 def _bool_as_text(value: Any) -> Any:
-    """Return a boolean as written in tables: true or false."""
+    """Return a boolean as text, true or false as in tables, and other values unchanged."""
     return as_text(value) if isinstance(value, bool) else value
 
 
 def _class_names(value: Any) -> Any:
-    """Return a mapping whose keys are class names, also if they were booleans."""
+    """Return a mapping with its boolean keys as text, because they are names of classes."""
     return {_bool_as_text(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
 

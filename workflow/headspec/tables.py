@@ -45,9 +45,9 @@ class Schema:
 
     Attributes
     ----------
-    row : what a row is of, if the names of the key columns do not say it
+    row : what a row describes, if the names of the key columns do not say it
     paths : in the folder of results, with `{run}` for that of a run; by default ``tables/<name>.parquet``
-    about : meanings of columns, if not those of other tables
+    about : meanings of columns that other tables do not share
     """
 
     columns: dict[str, pa.DataType]
@@ -69,7 +69,7 @@ class Schema:
 
     @property
     def stored(self) -> Schema:
-        """The columns of the table on disk."""
+        """The schema of the table on disk."""
         columns, keys = dict(self.columns), self.keys
         if self.has_heads:
             at = list(columns).index("layer")
@@ -82,7 +82,7 @@ class Schema:
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
-    """Return the footer of a table: study, versions of headspec and packages, `job_record`, and `more`.
+    """Return the footer of a table: study, versions of packages, `job_record`, `inherited`, and `more`.
 
     It has neither time nor machine name, so that equal inputs give equal bytes.
     """
@@ -92,7 +92,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 
 def inherited(paths: Any) -> dict[str, Any]:
-    """Return the entry `attention` in tables' footers; empty for models with one kind of attention."""
+    """Return the entry `attention` of a footer, from the tables in `paths`; {} for one kind of attention."""
     layers: dict[str, head_arrays.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
@@ -160,9 +160,9 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Return the frame given to `write`, without predicted texts and, by default, `probabilities`.
+    """Return the frame given to `write`, sorted, without predicted texts and, by default, `probabilities`.
 
-    Raise DamageError if the file changed or was written as another table.
+    Raises DataError if the file cannot be read; DamageError if it changed or was written as another table.
     """
     written = footer(path)
     left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)
@@ -179,7 +179,7 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
 
 
 def footer(path: str | Path) -> dict[str, Any]:
-    """Return the footer of a table written by `write`; raise as `read`."""
+    """Return the footer of a table written by `write`. Raises as `read`."""
     files.verify(path)
     written = unverified_footer(path)
     files.verify_place(path, written.get("job", {}).get("output", ()))
