@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: "encoder.layer.0.attention.output.dense", "attentions.0" in "attentions.0.out_lin"
 OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
 #: attribute for the number of heads that `remove_heads` leaves in such a module, whose code may keep the old
-#: one
+#: number
 KEPT = "kept_heads"
 #: names of attributes for the number of heads in such a module, or one inside it
 HEADS = (KEPT, "num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
@@ -38,7 +38,7 @@ class Call:
 
     module: nn.Module
     context: torch.Tensor  # (batch, tokens, heads, size), or the input of a layer
-    keys: int | None = None  # tokens that are attended to
+    keys: int | None = None  # number of attended tokens; None for a layer
     heads: int | None = None  # of keys and values
     across: bool = False  # whether the call has states of another stack
 

@@ -35,10 +35,11 @@ States = Callable[[torch.Tensor], torch.Tensor]
 def check(gates: HeadGates, output: Any) -> None:
     """Raise ModelError if gates do not act on heads.
 
-    Gates of one must change no bit; a closed head must change the output; its context vectors must come from
-    its own values alone or, where these are unknown, from units that another head does not use. Where closing
-    gates differs from zeroing the heads' columns of W_O, sites lose their W_O, unless heads are gated there.
-    Columns are compared only where W_O has plain floats (`Site.seen`).
+    Gates of 1 must change no bit; a closed head must change the output; its context vectors must come from
+    its own values alone or, where these are unknown, from units that another head does not use. Gates must
+    also act without fused attention. Where heads are gated before W_O, closing gates must equal zeroing the
+    heads' columns of W_O; where it differs at the interface, all sites there lose their W_O. Columns are
+    compared only where W_O has plain floats (`Site.seen`).
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def _act(
     plain: torch.Tensor,
     ones: torch.Tensor,
 ) -> None:
-    """Close the last head of each site in turn: each must change the output like zeroed columns of W_O."""
+    """Close the last head of each site in turn, and check that each acts as `check` says."""
     groups = (
         [site for site in sites if site.seen and not site.own],
         [site for site in sites if site.seen and site.own],
@@ -213,7 +214,7 @@ class _OwnUnits:
         self.context = args[0]
 
     def require(self) -> None:
-        """Raise ModelError if it is not."""
+        """Raise ModelError if they do not, or compute it without gradients."""
         site, context = self.site, self.context
         if not context.requires_grad:
             raise ModelError(f"'{site.name}' computes without gradients")

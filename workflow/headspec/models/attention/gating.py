@@ -1,4 +1,4 @@
-"""How gates act on the heads of a model, in forward passes inside blocks."""
+"""How gates act on the heads of a model in forward passes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Block:
     ----------
     has_values : whether `values` replace those of the enclosing block; None then means open gates
     values : gates, ([batch, [tokens,]] layers, heads), 1 open and 0 closed
-    closed : gates that multiply those of the enclosing block, in the same shape
+    closed : gates, of a shape as for `values`, that multiply those of the enclosing block
     edit : sees, and may replace, the context vectors of each row
     receive : receives the attention weights of each row
     first : the first row that is called
@@ -174,7 +174,7 @@ class Gating:
             self._calls_in_pass[site.name] = sum(row < first for row in site.rows)
 
     def _next_row(self, site: Site) -> int:
-        """Return the row of the current call of a site."""
+        """Count a call of a site and return its row; ModelError if the site has fewer rows than calls."""
         if len(site.rows) == 1:
             return site.rows[0]
         number = self._calls_in_pass.get(site.name, 0)

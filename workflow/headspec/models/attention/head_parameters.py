@@ -51,7 +51,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     Rows of queries, keys and values are found whatever the layers are called: a nan gradient at a head's
     context vectors makes the gradients nan of exactly the rows that these vectors depend on. The bias of W_O,
     norms and position embeddings belong to no head. Raises ModelError if, with "qkvo", columns of W_O do not
-    belong to heads, because another operation comes before it.
+    belong to heads, because another operation comes before it, or W_O is quantised or divided.
     """
     slices: list[Slice] = []
     with _contexts(gates) as contexts:
@@ -79,9 +79,9 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 
 @contextmanager
 def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
-    """Yield the context vectors of a small pass with gradients of all parameters.
+    """Yield the context vectors of a small pass, row: (batch, tokens, heads, size).
 
-    They are by row, (batch, tokens, heads, size).
+    In the block, they have gradients with respect to all parameters.
     """
     contexts: dict[int, torch.Tensor] = {}
 
@@ -113,7 +113,7 @@ def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[S
 
 
 def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
-    """Yield each parameter except W_O, whether heads use columns, and bool (heads, rows or columns)."""
+    """Yield parameters except W_O, whether heads use columns, and which: bool (heads, rows or columns)."""
     outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
     modules = [module for module in site.attention.modules() if not isinstance(module, nn.Embedding)]
     inside = dict.fromkeys(p for module in modules for p in module.parameters(recurse=False))

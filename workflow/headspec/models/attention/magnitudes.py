@@ -29,7 +29,8 @@ def magnitudes(gates: HeadGates) -> NDArray[np.float64]:
     layer whose outputs are the values that attention is given. Query heads that share values share W_V.
     Biases, norms and scales of the states do not count.
 
-    Raises ModelError if W_V or W_O are not plain floats, or something comes between them and attention.
+    Raises ModelError if W_V or W_O are not plain floats, W_O has adapters, something comes between them and
+    attention, or attention is not computed at the interface.
     """
     norms = np.full(gates.exists.shape, np.nan)
     for site in gates.sites:
@@ -58,7 +59,7 @@ Call = tuple[nn.Module, torch.Tensor, torch.Tensor]
 
 
 def _pass(gates: HeadGates, site: Site) -> tuple[torch.Tensor, list[Call]]:
-    """Return the values of the first call of attention, (batch, heads, tokens, size), and linear layers."""
+    """Return the first values for attention, (batch, key heads, tokens, size), and earlier linear layers."""
     seen: list[torch.Tensor] = []
     calls: list[Call] = []
 
@@ -82,7 +83,7 @@ def _pass(gates: HeadGates, site: Site) -> tuple[torch.Tensor, list[Call]]:
 
 
 def _w_v(site: Site, values: torch.Tensor, calls: list[Call]) -> torch.Tensor:
-    """Return W_V, (heads, inputs, size), of `values`, (batch, heads, tokens, size)."""
+    """Return W_V, (key heads, inputs, size), of `values`, (batch, key heads, tokens, size)."""
     wanted = values.movedim(2, 1).flatten(0, 1).flatten(1)  # (tokens of all texts, heads * size)
     for layer, states, outputs in calls:
         places = _places(wanted, outputs.flatten(0, -2))
@@ -100,7 +101,7 @@ def _w_v(site: Site, values: torch.Tensor, calls: list[Call]) -> torch.Tensor:
 
 
 def _places(wanted: torch.Tensor, outputs: torch.Tensor) -> list[int] | None:
-    """Return the columns of `outputs`, (tokens, columns), that equal those of `wanted`, if all are there."""
+    """Return where the columns of `wanted` are in `outputs`, (tokens, columns); None if one is missing."""
     if len(outputs) != len(wanted) or outputs.dtype != wanted.dtype:
         return None
     place = {key: number for number, key in enumerate(_keys(outputs))}

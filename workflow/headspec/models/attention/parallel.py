@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Processes that each compute as many heads of a layer, in the order of their ranks.
+    """Processes that compute equal numbers of a layer's heads, in the order of their ranks.
 
     All of them run the same passes. What is whole, such as gates, is the same in each, as are its
     derivatives.

@@ -1,6 +1,6 @@
 """States of earlier tokens (`past_key_values`) among the arguments of a model.
 
-A pass adds its own tokens to them, so that each pass has to get a copy.
+A pass adds its own tokens to them, so each pass needs a copy.
 """
 
 from __future__ import annotations

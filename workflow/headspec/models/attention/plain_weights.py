@@ -56,6 +56,6 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
 
 
 def not_finite(model: nn.Module) -> str:
-    """Return which parameters are nan or infinite, as a clause for a message; empty if none are."""
+    """Return how many parameters are nan or infinite, and one name, as a clause; empty if none are."""
     bad = [name for name, value in model.named_parameters() if is_plain(value) and not value.isfinite().all()]
     return f"{len(bad)} of its weights are nan or infinite, such as '{bad[0]}'" if bad else ""

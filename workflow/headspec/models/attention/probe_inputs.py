@@ -28,11 +28,10 @@ class UnusualInputs(ModelError):
 
 
 def probed(model: PreTrainedModel) -> tuple[dict[str, Any], list[Call], Any]:
-    """Return inputs (token ids, pixels, mel features or a waveform, and a decoder's targets) and their pass.
+    """Return inputs that a model takes, and the calls and the output of their pass, as `calls_of` does.
 
-    Of the pass, these are the calls of attention and linear layers, and the output.
-
-    Raises UnusualInputs if the model does not take such inputs.
+    Inputs are token ids, pixels, mel features or a waveform, and the targets of a decoder. Raises
+    UnusualInputs if the model does not take such inputs alone.
     """
     usual, refused = _inputs(model), None
     for inputs in (usual, *_other_forms(model, usual)):
@@ -98,7 +97,7 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
 
 
 def check_model(model: Any) -> None:
-    """Raise TypeError if it is not a model of transformers, ModelError if weights have no derivatives."""
+    """Raise TypeError if `model` is not of transformers, ModelError if it was made in inference mode."""
     if not hasattr(getattr(model, "config", None), "get_text_config"):
         parts = model.named_children() if isinstance(model, nn.Module) else ()
         inside = next((name for name, part in parts if hasattr(part, "main_input_name")), None)

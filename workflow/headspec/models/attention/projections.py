@@ -20,7 +20,7 @@ def by_columns(layer: nn.Module) -> bool:
 def is_plain(value: Any) -> bool:
     """Return whether a weight is a plain tensor of floats, not of a subclass, such as of quantised blocks.
 
-    Weights that are offloaded until a pass needs them are none.
+    Weights that are offloaded until a pass needs them are not plain.
     """
     return type(value) in (torch.Tensor, nn.Parameter) and value.dtype in FLOATS and not value.is_meta
 
@@ -32,7 +32,7 @@ def is_linear(layer: nn.Module) -> bool:
 
 
 def is_packed(layer: nn.Module) -> bool:
-    """Return whether a linear layer has weights of another form than floats in memory."""
+    """Return whether a layer is linear and its weights are neither plain floats nor offloaded."""
     weight = getattr(layer, "weight", None)
     return is_linear(layer) and not is_plain(weight) and not getattr(weight, "is_meta", False)
 
@@ -76,7 +76,7 @@ class Constant(Zeros):
         self.bias = getattr(projection, "bias", None)
 
     def forward(self, context: torch.Tensor) -> torch.Tensor:
-        """Return the bias for each token of context vectors, (batch, tokens, hidden)."""
+        """Return the bias, or zeros without one, for each token of the context, (batch, tokens, hidden)."""
         # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
         return super().forward(context) if self.bias is None else self.bias.expand(*context.shape[:-1], -1)
 

@@ -65,11 +65,11 @@ class Site:
         return self.output is not None and all(is_plain(layer.weight) for layer in layers)
 
     def part(self, whole: torch.Tensor, dim: int) -> torch.Tensor:
-        """Return the heads that this process computes of all, which are dimension `dim`."""
+        """Return the heads that this process computes, of all heads, which are dimension `dim`."""
         return self.division.part(whole, dim) if self.division else whole
 
     def whole(self, part: torch.Tensor, dim: int) -> torch.Tensor:
-        """Return all heads, of those that each process computes."""
+        """Return all heads from those that each process computes, which are dimension `dim`."""
         return self.division.whole(part, dim) if self.division else part
 
     def matrices(self) -> list[nn.Module]:
@@ -82,7 +82,7 @@ class Site:
     def columns(self, layer: nn.Module | None = None) -> torch.Tensor:
         """Return the weights that multiply the context vectors, a view (heads, size, outputs).
 
-        They are those of W_O, or of `layer`, another one of `matrices`.
+        They are those of W_O or, if given, of `layer`, which is also in `matrices`.
         """
         matrix = inputs_first(layer or self.matrices()[0])
         columns: torch.Tensor = matrix.unflatten(0, (self.heads, self.size))
@@ -102,7 +102,8 @@ def find(
     """Return the sites of a pass, the first row of each kind of attention, and the row count.
 
     `calls` are those of a pass with these `inputs`, as from `calls_of`.
-    Sites are in the order of rows. ModelError if heads are found neither at the interface nor before a W_O.
+    Sites are in the order of rows, without those whose heads were all removed. Raises ModelError if none is
+    left, or it is unclear which heads a site computes, for which examples, or with which kind of attention.
     """
     names = {module: name for name, module in model.named_modules()}
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
@@ -168,7 +169,7 @@ def _tower(name: str) -> str:
 
 
 def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a site's batch has more than the examples; ModelError if it is not dimension 0."""
+    """Return whether a site's batch has more than examples; ModelError if dimension 0 is not the batch."""
     texts = next(len(value) for value in inputs.values() if isinstance(value, torch.Tensor))
     texts *= sequences(inputs)
     main = inputs.get(model.main_input_name)
@@ -192,7 +193,7 @@ def _require_told_apart(sites: list[tuple[int, Site]], calls: list[Call]) -> Non
 
 
 def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:
-    """Assign rows to the calls of sites; return the same as `find`.
+    """Assign rows to the calls of sites; return the same as `find`, with sites that have no heads.
 
     A row is the layer's number in module names (some layers of hybrid models have no attention), else the
     call's number.
