@@ -116,7 +116,7 @@ def _entries(
 def _said(
     layers: Mapping[int, Mapping[str, Any]], numbers: Mapping[Path, Mapping[int, int]]
 ) -> dict[Path, Any]:
-    """Return config entries for numbers of rows, given its settings by layer; empty if it cannot."""
+    """Return config entries for numbers of rows, given the settings by layer; empty if none can hold them."""
     entries: dict[Path, Any] = {}
     by_layer = {layer: dict(own) for layer, own in layers.items()}
     for path, own in numbers.items():

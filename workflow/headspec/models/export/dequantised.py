@@ -42,7 +42,7 @@ def floats(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a model, of the same weights, as one that was never quantised."""
+    """Return a model itself, or one with the same weights that transformers does not take for quantised."""
     quantizer: Any = getattr(model, "hf_quantizer", None)
     if quantizer is None:
         return model

@@ -102,7 +102,7 @@ def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
 
 
 def onnx_batches(examples: Examples) -> list[Batch]:
-    """Return the first examples of a task in padded batches."""
+    """Return the first `COMPARED` examples of a task in padded batches."""
     rows = np.arange(min(len(examples), COMPARED))
     return [examples.batch(rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
 
@@ -134,7 +134,7 @@ def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.
 
 
 def logit_difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """Return the largest absolute difference of the file's logits from the `expected` ones, (n, classes)."""
+    """Return the largest absolute difference of the file's logits from `expected`, task: (n, classes)."""
     run, largest = opened_onnx(path), 0.0
     for task, examples in texts.items():
         logits = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])
@@ -188,7 +188,7 @@ def export(
     Returns the largest absolute difference between its logits on `texts` and those of the model with closed
     gates; README.md shows the first task. `model` loses its other heads and its gates; `kept` is bool
     (layers, heads); `tokenizer` truncates and pads; `about` has further entries of model.json. Raises
-    ModelError, and leaves no `folder`, if the heads cannot be removed one by one, the model cannot be
+    ModelError, and leaves no `folder`, if the heads cannot be removed, the model cannot be
     expressed as ONNX, or its logits differ by more than `TOLERANCE`.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()

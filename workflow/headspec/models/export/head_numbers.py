@@ -34,7 +34,7 @@ class Numbers:
 
 
 def number_parts(attention: nn.Module) -> list[nn.Module]:
-    """Return the modules of an attention that may count heads: all except its layers."""
+    """Return the modules of an attention that may count heads: those without a weight."""
     return [module for module in attention.modules() if getattr(module, "weight", None) is None]
 
 
@@ -77,10 +77,10 @@ def settle_numbers(
     """Set the attributes of attention modules so that the model computes what it should.
 
     The value of an attribute tells what it may count, which is the same in all modules of a class. Where that
-    is ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
-    numbers before and after, `read` the attributes that its code reads. `same` checks the model, and may
-    raise if numbers do not fit. Returns the settings in the form of `put_numbers`; raises ModelError if no
-    combination fits.
+    is ambiguous, up to `MOST_NUMBERS` combinations are tried, those with the fewest changes first.
+    `changes` has each module's numbers before and after, `read` the attributes that its code reads. `same`
+    checks the model, and may raise if numbers do not fit. Returns the settings in the form of `put_numbers`;
+    raises ModelError if no combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
     for module, (before, _) in changes.items():
@@ -127,7 +127,7 @@ def _values(
 
 
 def put_numbers(module: Any, values: Mapping[str, Any]) -> None:
-    """Set `attributes` of a module, and of its `config`, which other modules share."""
+    """Set `attributes` of a module, and those of a copy of its `config`, which other modules share."""
     for name, value in values.get("attributes", {}).items():
         setattr(module, name, value)
     if CONFIG in values:

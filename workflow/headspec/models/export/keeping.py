@@ -58,8 +58,8 @@ def save(
     Raises
     ------
     ModelError
-        Its weights are not those that its config describes, divided over processes, or quantised in a form
-        that is not saved, or it has adapters.
+        Its weights are not those that its config describes, are divided over processes, or are quantised in a
+        form that is not saved; or it has adapters, or had them when heads were removed.
     TypeError
         `model` is not a model of transformers.
 

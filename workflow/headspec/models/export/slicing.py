@@ -67,6 +67,8 @@ def remove_heads(
         A head cannot be computed without the others, the smaller model would compute something else, or
         weights are offloaded, divided over processes, not finite, quantised in other layers than linear ones,
         or computed from others in each pass, as by torch's pruning.
+    TypeError
+        `model` is not a model of transformers.
     ValueError
         `heads` has another form, or names heads that the model does not have.
 
@@ -169,7 +171,10 @@ def _tolerance(model: PreTrainedModel, gates: HeadGates) -> dict[torch.dtype, fl
 
 
 def _unshared(gates: HeadGates) -> HeadGates:
-    """Give each layer of an ALBERT its own group, with its own attention weights; return new gates."""
+    """Give each layer of an ALBERT its own group and attention weights; ModelError for other types.
+
+    Returns new gates.
+    """
     model, own = gates.model, {id(part.parameter) for part in head_slices(gates, "qkvo")}
     stack: Any = next((module for module in model.modules() if hasattr(module, "albert_layer_groups")), None)
     if stack is None:

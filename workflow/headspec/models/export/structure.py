@@ -85,9 +85,9 @@ Change = dict[str, Any]
 def of(config: Any) -> dict[str, Any]:
     """Return the entry of a config on removed heads; empty if it has none.
 
-    ``kept_heads`` are the remaining heads of each attention, numbered as in the original model, ``heads`` how
-    many that had (files of headspec 1.0 lack it); ``modules`` maps names of modules to a `Change`, ``tied``
-    names of parameters to those that they are tied to.
+    ``kept_heads`` are the remaining heads of each attention, numbered as in the original model, ``heads``
+    their number in that model (files of headspec 1.0 lack it); ``modules`` maps names of modules to a
+    `Change`, ``tied`` names of parameters to those that they are tied to.
     """
     return getattr(config, KEY, None) or {}
 
