@@ -20,15 +20,15 @@ LAYERS = re.compile(r"(.+?)\.\d+\.")
 
 
 class Direct:
-    """Outputs of heads that read a token after the first layer alone, and their logits.
+    """Outputs of heads that read nothing but one token after the first layer, and their logits.
 
     States after the first layer, whose heads are closed, are given to every later layer: they are those of
-    MLP_0(W_E) and W_E in Gould et al. (2023). A head's output is what W_O, and the norm after it if there is
-    one, make of its context vector. Its logits are those of the last norm and the unembedding, without their
-    biases.
+    MLP_0(W_E) and W_E in Gould et al. (2023). Heads of the first layer read the embedding. A head's
+    output is what W_O, and the norm after it if there is one, make of its context vector. Its logits are
+    those of the last norm and the unembedding, without their biases.
 
-    Raises ModelError if the model has no list of layers that pass on one tensor, or its last states do not
-    determine its logits.
+    Raises ModelError if the model has no list of layers that pass on one tensor, its heads are not followed
+    by a W_O, or its last states do not determine its logits.
     """
 
     def __init__(self, gates: HeadGates, ids: torch.Tensor) -> None:
@@ -129,7 +129,7 @@ def _is_states(value: Any) -> bool:
 
 
 def _layers(gates: HeadGates) -> list[nn.Module]:
-    """Return the layers that the sites of a decoder are in, and those between them."""
+    """Return the list of layers that has all sites of a decoder; ModelError without one, or without a W_O."""
     model = gates.model
     stems = {match[1] if (match := LAYERS.match(site.name)) else "" for site in gates.sites}
     found = model.get_submodule(*stems) if len(stems) == 1 else None

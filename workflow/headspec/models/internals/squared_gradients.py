@@ -25,8 +25,8 @@ class Squares:
     """Squared gradients of the examples of batches, by parameter.
 
     The model's states must have the batch as first dimension. `sums` has, for each of `parameters`, the sum
-    over all examples so far; `supported` tells whether each belongs to a linear layer, a norm or an
-    embedding.
+    over all examples so far; `supported` tells whether they all belong to linear layers, norms or
+    embeddings.
     """
 
     def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
@@ -44,7 +44,7 @@ class Squares:
     def add(self, loss: Loss, size: int) -> None:
         """Add the squared gradients of `size` examples; `loss` returns the sum of their losses.
 
-        ValueError if the output of a module does not have the examples as its first dimension.
+        ValueError if the input or output of a module does not have the examples as its first dimension.
         """
         calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
