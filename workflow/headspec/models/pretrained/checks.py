@@ -42,7 +42,10 @@ HEAD_WIDTH = re.compile(r".*head_?(dim|size|width).*|d_kv|d_head|kv_channels")
 
 
 def check_sizes(model: Model, key: str) -> None:
-    """Raise ModelError if sizes of a model disagree, or `max_length` exceeds its positions."""
+    """Raise ModelError if sizes of a model disagree, or `max_length` exceeds its positions.
+
+    Nothing is checked for a hub model that is not in the cache.
+    """
     config = config_of(model, key)
     if config is None:
         return
@@ -108,7 +111,7 @@ def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _tokens(path: Path) -> int:
-    """Return the vocabulary size of the tokenizer in a folder, by its largest id; 0 if no file has ids."""
+    """Return the vocabulary size of the tokenizer in a folder; 0 if no readable file tells it."""
 
     def read(name: str) -> Any:
         try:
@@ -139,7 +142,7 @@ def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
 
     Raises ModelError if it is not a model of transformers, its type is refused, it has neither safetensors
-    nor GGUF weights, or transformers would load other files as well.
+    nor GGUF weights, they are damaged, or transformers would load other files or a kernel as well.
     """
     if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
         raise ModelError(
@@ -238,7 +241,7 @@ def _kernels(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verify(path: Path, model: Model, key: str) -> None:
-    """Raise ModelError if the weights at `path` do not have the SHA-256 in the config."""
+    """Raise ModelError unless the weights at `path` are one file with the SHA-256 in the config, if any."""
     if model.sha256 is None:
         return
     file = path if path.is_file() else path / "model.safetensors"

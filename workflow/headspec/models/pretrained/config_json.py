@@ -66,7 +66,7 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
 
 
 def _checked(config: Any) -> dict[str, Any]:
-    """Return a config.json; ValueError if it is not a mapping, or a size in it is invalid."""
+    """Return a config.json; ValueError if it is not a mapping, or its type or a size is invalid."""
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
         raise ValueError("it names no model type")
     for name in SIZES:

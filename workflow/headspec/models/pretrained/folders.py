@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
     """Return a folder with the `model_files.files` of a model and nothing else, or a GGUF file in one.
 
-    A hub model is downloaded if it is not cached; for `planning`, without weights. Raises ModelError if it
-    cannot be downloaded, a folder has no config.json, or from `model_files.files`; DataError if there is no
-    such package, file or folder; OSError.
+    A hub model is downloaded if it is not cached; for `planning`, only its configs. Raises ModelError if it
+    cannot be downloaded, a folder has no config.json, or `model_files.files` raises it; DataError if there is
+    no such package, file or folder; OSError if the links cannot be made.
     """
     path = located(model, key, planning)
     held = files_of(path, model, key, part)
@@ -78,7 +78,7 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
 
 
 def folder_for_planning(model: Model, key: str) -> Path:
-    """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
+    """Return `folder` for planning: a hub model may have only its configs, and the hub is asked once."""
     if model.source.startswith("hub:") and not cached(model) and (reason := hub_unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
     return folder(model, key, planning=True)
@@ -148,7 +148,9 @@ def tensors(path: Path) -> dict[str, list[int]]:
 
 
 def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
-    """Return the version of a model's weights or tokenizer: of the files that `model_files.files` names.
+    """Return the version of the `model_files.files` of a part of a model; empty for one without files.
+
+    A model in a package also has the package's version. A hub model whose commit is unknown has "".
 
     Raises ModelError if a hub model's commit is unknown and its tables in `results` could belong to another
     version.
@@ -201,7 +203,7 @@ def replaced_error(model: Model, key: str) -> ChangedError:
 def hub_commit(source: str) -> str:
     """Return the commit of a hub model: the one in `source`, else in the cache, else on the hub.
 
-    Downloads do not change it. Without cache and connection, it is the last one seen here, else unknown ("").
+    Downloads do not change it. Without cache and connection, it is the last commit seen here, else "".
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = Model.from_params({"source": source})
@@ -260,7 +262,10 @@ def _asked(endpoint: str) -> str:
 
 @contextmanager
 def asked_once(source: str | None) -> Iterator[None]:
-    """Let the hub's libraries read only caches if it is unreachable; they would retry for a minute."""
+    """For a hub `source`, let libraries read only caches if the hub is unreachable.
+
+    Otherwise they would retry for a minute.
+    """
     if not str(source).startswith("hub:") or not hub_unreachable():
         yield
         return

@@ -44,7 +44,8 @@ def load(
 
     `placed` are arguments of ``from_pretrained``, `device_map` and `max_memory`; without any, the model is
     loaded to the CPU.
-    Raises ValueError if weights are not finite, are quantised already, or `quantization` packs none.
+    Raises ValueError if weights are not finite or, for a `quantization`, are quantised already or none is
+    packed; and the errors of ``from_pretrained``.
     """
     import torch
 

@@ -90,7 +90,8 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 def linked(files: Mapping[str, Path]) -> Path:
     """Return a folder with links to `files` by their names, and nothing else; may raise OSError.
 
-    Other files, or these after a change, get another folder: inside Snakemake's, or for this process only.
+    Other files, or these after a change, get another folder. It is inside Snakemake's folder if there is one,
+    else lasts as long as this process.
     """
     targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
     states = [(*entry, hashes.stat_key(entry[1])) for entry in targets.items()]
@@ -138,7 +139,7 @@ def read_json(path: Path) -> Any:
 
 
 def read(path: Path, name: str, kind: type[Content]) -> Content:
-    """Return the content of a JSON file in a model's folder; ModelError if it is not of this `kind`."""
+    """Return the content of a JSON file in a model's folder; ModelError unless it is of this `kind`."""
     try:
         content = read_json(path / name)
     except (OSError, ValueError) as error:
@@ -151,7 +152,7 @@ def read(path: Path, name: str, kind: type[Content]) -> Content:
 def pooling_file(path: Path) -> str | None:
     """Return the pooling file in a model's folder that modules.json names; None if it names none.
 
-    Raises ModelError if modules.json is not a list of modules, or the file is outside the folder.
+    Raises ModelError if modules.json cannot be read as a list, or the file is outside the folder.
     """
     for module in read(path, MODULES, list) if path.is_dir() and (path / MODULES).exists() else []:
         kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")

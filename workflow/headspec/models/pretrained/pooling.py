@@ -69,7 +69,7 @@ def _convention(path: Path, family: str) -> Pooled:
 
 
 def _mode(path: Path, name: str) -> str:
-    """Return the pooling in the settings of a module."""
+    """Return the pooling in the settings of a module; ModelError if they do not name one of `MODES`."""
     config = read(path, name, dict)
     switches = (name for name, on in (SWITCHES | config).items() if on and name.startswith(f"{NAMED}_"))
     named = config.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]

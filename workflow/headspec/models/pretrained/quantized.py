@@ -52,7 +52,7 @@ def config(name: str, dtype: torch.dtype, skipped: Sequence[str] = ()) -> Any:
 
 
 def outside_encoder(model: nn.Module) -> list[str]:
-    """Return the modules of a language model besides its encoder, which compute logits, if it has some."""
+    """Return the names of a language model's modules besides its encoder; none for an encoder."""
     encoder: Any = model.base_model
     return [name for name, module in model.named_children() if encoder not in (model, module)]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """Raise ModelError if a model with local files cannot learn `tasks`, or have lists of heads."""
+    """Raise ModelError if a model with local files cannot learn `tasks`, or may not list `heads`."""
     config = config_of(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
@@ -60,7 +60,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 
 
 def check_rankings(model: Model, key: str, rankings: Mapping[str, str]) -> None:
-    """Raise ModelError if a ranking is of decoders only, {config key: ranking}, and a model is none."""
+    """Raise ModelError if a model is no decoder but one of `rankings`, {config key: ranking}, needs one."""
     config = config_of(model, key) or {}
     for where, name in rankings.items():
         if MEASURES[name].decoders and not continues(config):
