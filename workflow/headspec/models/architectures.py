@@ -32,7 +32,7 @@ def types() -> dict[str, str]:
 
 
 def known(config: Mapping[str, Any]) -> bool:
-    """Return whether transformers can load a model with this config.json; imported only for rare types."""
+    """Return whether transformers, imported only for rare types, can load a model with this config.json."""
     if config["model_type"] in types():
         return True
     plugins.register_types()

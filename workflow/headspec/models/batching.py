@@ -126,7 +126,10 @@ class Examples:
 
     @cached_property
     def prefix(self) -> int:
-        """Return the number of leading tokens, except the last, that all share; 0 if too few."""
+        """Return the number of leading tokens that all share, with more to follow in each.
+
+        It is 0 below `LEAST_SHARED`, or with token types.
+        """
         shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
         return shared if shared >= LEAST_SHARED and not self.token_types else 0
 
@@ -242,7 +245,7 @@ def put(array: np.ndarray, device: str) -> torch.Tensor:
 class LengthOrder:
     """Iterator over batches of rows for evaluation, longest first, so that memory runs out early if at all.
 
-    After `halve`, the batch is repeated, and it and all later batches have half the size.
+    After `halve`, the batch is repeated, and it and all later batches have at most half its tokens.
 
     Parameters
     ----------
@@ -268,7 +271,7 @@ class LengthOrder:
         return self.order[self.start : self.end]
 
     def halve(self, error: Exception) -> None:
-        """Halve the batch size after `error`; raise it again if smaller batches would not help."""
+        """Halve the tokens per batch after `error`; raise it again if smaller batches would not help."""
         size = self.end - self.start
         if size == 1 or not out_of_memory(error):
             raise error

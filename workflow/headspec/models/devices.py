@@ -38,8 +38,8 @@ _leases: list[FileLock] = []  # kept alive: a lease lasts as long as the process
 def visible() -> list[str]:
     """Return the NVIDIA GPUs that this process may use, without importing torch.
 
-    They are the entries of CUDA_VISIBLE_DEVICES up to the first invalid one (indices, or UUIDs of GPUs or MIG
-    instances), else all.
+    They are the entries of CUDA_VISIBLE_DEVICES, indices or UUIDs of GPUs or MIG instances, up to the first
+    that is neither; if the variable is not set, all GPUs that this process may open.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     if devices is None:
@@ -49,12 +49,15 @@ def visible() -> list[str]:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs that jobs may use."""
+    """Return the number of `visible` GPUs."""
     return len(visible())
 
 
 def threads_per_job(jobs: int, cores: int) -> int:
-    """Return the threads per job with which `jobs` jobs finish soonest, assuming a speed-up of t^0.9."""
+    """Return the threads t per job, up to `MOST_THREADS`, with which `jobs` jobs finish soonest.
+
+    Assumes that t threads are t^0.9 times as fast as one.
+    """
 
     def time(threads: int) -> float:
         rounds = math.ceil(jobs / (cores // threads))
@@ -68,7 +71,8 @@ def lease_gpus(wanted: int = 1) -> None:
 
     Snakemake counts GPUs but does not assign them to jobs. A job therefore locks a slot of each GPU, and
     hides other GPUs from itself. If too few are free, it waits without holding any. The operating system
-    releases the locks of a process that ends or is killed. Jobs spread evenly over GPUs.
+    releases the locks of a process that ends or is killed. Jobs spread evenly over GPUs. Does nothing without
+    GPUs, or if the process has already reserved some.
     """
     gpus = visible()
     if not gpus or _leases:
@@ -105,7 +109,7 @@ def _nodes() -> list[Path]:
 
 
 def _device(gpu: str) -> str:
-    """Return the lock's name for an entry of `visible`: the device file.
+    """Return the lock's name for an entry of `visible`: that of its device file, or its UUID.
 
     Indices count GPUs that can be opened, so GPU 0 of two cluster jobs on one machine may be different GPUs.
     """
@@ -159,9 +163,9 @@ def always_mask() -> None:
 
 
 def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
-    """Return whether a CPU with these `torch.cpu.get_capabilities()` multiplies faster in bf16 than fp32.
+    """Return whether a CPU with these `torch.cpu.get_capabilities()` multiplies faster in bf16 than in fp32.
 
-    AMX and AMD's AVX-512 do. With Intel's AVX-512 alone, bf16 has half the speed of fp32.
+    CPUs with AMX or AMD's AVX-512 do. With Intel's AVX-512 alone, bf16 has half the speed of fp32.
     """
     avx512 = processor.get("avx512_bf16", False) and not processor["cpu_name"].startswith("Intel")
     return bool(processor.get("amx_bf16", False) or avx512)
@@ -178,7 +182,7 @@ def configure(threads: int) -> None:
 
 
 def sizes(name: str) -> tuple[int, int]:
-    """Return tokens and examples of a batch on a job's share of the device {"cpu", "cuda"}."""
+    """Return the most tokens and examples of a batch on a job's share of the device, "cpu" or "cuda"."""
     jobs = int(os.environ.get(JOBS_PER_GPU, "1")) if name == "cuda" else 1
     tokens, examples = SIZES[name]
     return tokens // jobs, examples // jobs
@@ -188,7 +192,7 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
     """Choose the device of this process and set `threads` CPU threads.
 
     `precision` is "fp32", "bf16" or "auto": bf16 where the hardware is faster in it. `microbatches` divides
-    the batch size, after attempts that ran out of memory. `gpus` are leased, if there are any.
+    the tokens of a batch, after attempts that ran out of memory. `gpus` are leased, if there are any.
     """
     lease_gpus(gpus)
     configure(threads)
@@ -209,7 +213,7 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
 
 
 def require_finite(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
-    """Raise NumericalError if `values`, (n, ...), of the numbered `examples` (n,) are not finite."""
+    """Raise NumericalError if some `values`, (n, ...), of the numbered `examples` (n,) are not finite."""
     invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if invalid.any():
         count = f"{invalid.sum()} of {len(invalid)} examples, such as {examples[invalid][0]}"
@@ -224,7 +228,7 @@ def unusable(what: str, device: Device) -> NumericalError:
 
 
 def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
-    """Return index and problem of the first non-finite step in `steps`, each (loss, gradient norm)."""
+    """Return index and problem of the first non-finite (loss, gradient norm) in `steps`; None without one."""
     for number, (loss, norm) in enumerate(steps):
         if not math.isfinite(loss):
             return number, f"the loss is {loss}"
@@ -236,7 +240,7 @@ def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
 def diverged(
     where: str, what: str, key: str, rate: float, clip: float | None, device: Device, kept: str = ""
 ) -> NumericalError:
-    """Return the error for training that diverged at step and task `where`, by the problem `what`.
+    """Return the error for training that diverged at step and task `where`; `what` is the problem.
 
     `key` names the learning `rate`, `clip` is training.clip; `kept`, on the state to continue from, ends the
     message.

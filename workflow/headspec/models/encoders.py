@@ -38,7 +38,8 @@ def load(model: Model, key: str, seed: int = 0) -> PreTrainedModel:
     """Return a model's encoder.
 
     `seed` draws the weights of a model that the config describes, or whose `weights` are random. Raises
-    ModelError if the weights do not have the SHA-256 in the config or do not fit the architecture.
+    ModelError if the model is refused or cannot be loaded, or its weights do not have the SHA-256 in the
+    config; and the errors of `folders.folder`.
     """
     if is_described(model):
         return fresh(model, seed)
@@ -56,7 +57,7 @@ def load(model: Model, key: str, seed: int = 0) -> PreTrainedModel:
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:
-    """Return an encoder-decoder with the sizes in a config and random weights."""
+    """Return an encoder-decoder with the sizes in a config and random weights drawn by `seed`."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     from_pretrained.silence()
@@ -67,7 +68,7 @@ def fresh(model: Model, seed: int) -> PreTrainedModel:
 
 
 def draw(encoder: PreTrainedModel, seed: int) -> None:
-    """Initialise an encoder as for pretraining."""
+    """Replace the weights of an encoder by random weights, as at the start of pretraining."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "fresh weights"))
         drawn = type(encoder)(encoder.config).state_dict()
@@ -75,9 +76,10 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
 
 
 def reference(model: Model, key: str) -> dict[str, str]:
-    """Return what identifies an encoder: `source` (of the hub, with its commit), `sha256`, and kept weights.
+    """Return what identifies an encoder: `source` (with the commit of a hub model) and `sha256` of its files.
 
-    Files are hashed, because names and shapes of tensors depend on the version of transformers.
+    `dtype` and `quantization` are included where they are not the default. Files are hashed, because names
+    and shapes of tensors depend on the version of transformers.
     """
     path = located(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
@@ -92,7 +94,8 @@ def reference(model: Model, key: str) -> dict[str, str]:
 def pretrained(path: Path, dtype: str = "fp32", quantization: str | None = None) -> PreTrainedModel:
     """Load the encoder at `path`, a folder or a GGUF file, or an encoder-decoder with its head for tokens.
 
-    A pooler without weights is removed, because it would be random. ValueError if other weights are missing.
+    A pooler without weights is removed, because it would be random. ValueError if other weights are missing
+    or `from_pretrained.load` raises it.
     """
     gc.disable()  # importing transformers' models leaves no garbage; collection takes a sixth of the time
     try:

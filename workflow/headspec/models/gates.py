@@ -48,11 +48,12 @@ class HeadGates(Gating):
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
         The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens uses the first ones. They
         act until set to None, or within a block of `at`.
-    layers, heads : number of rows up to the last with heads, and largest number of heads in a row
-    exists : bool (layers, heads), False in layers without attention (hybrid models) and past a row's heads
+    layers, heads : number of rows up to that of the last attention, and largest number of heads in a row
+    exists : bool (layers, heads), False past a row's heads and in layers without attention (hybrid models) or
+        whose heads were all removed
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
-    sequences : number of sequences per example there, such as choices; they share the example's gates
+    sequences : number of sequences per example in `inputs`, such as choices; they share the example's gates
     folded : rows whose batch dimension also holds `FOLDED`; they take gates (layers, heads), or those of a
         single example
     attending : whether attention is being computed right now, inside a block
@@ -60,7 +61,8 @@ class HeadGates(Gating):
     Raises
     ------
     ModelError
-        Heads are not found, or gates do not act on them.
+        Heads are not found, gates do not act on them, `inputs` cannot be inferred, or the model was made
+        inside torch.inference_mode.
     TypeError
         `model` is not a model of transformers.
     """
@@ -95,10 +97,10 @@ class HeadGates(Gating):
 
     @property
     def rows(self) -> pd.DataFrame:
-        """A table of the rows of heads: row, module, tower, kind of attention, heads.
+        """A table of the rows of heads: row, module, tower, kind (of attention) and heads (their number).
 
         Towers are parts of a model such as 'vision_model' and 'text_model', or an encoder and a decoder;
-        empty if there is only one. Rows without attention are left out.
+        the tower is empty if there is only one. Rows without heads are left out.
         """
         stems = [LAYER.split(site.name)[0].split(".") for site in self.sites]
         common = len(os.path.commonprefix(stems))
@@ -115,7 +117,7 @@ class HeadGates(Gating):
         return [kind for kind, first in self.first_rows.items() if first <= layer][-1]
 
     def site(self, layer: int) -> Site:
-        """Return the module that computes a row."""
+        """Return the site of a row that has heads."""
         return next(site for site in self.sites if layer in site.rows)
 
     @contextmanager
@@ -141,10 +143,10 @@ class HeadGates(Gating):
             yield self
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
-        """Run passes without these heads, nor those closed by enclosing blocks; restore the model afterwards.
+        """Run passes without these heads and those that enclosing blocks close; restore the model afterwards.
 
         `heads` is bool ([batch, [tokens,]] layers, heads), True to close, ``{layer: [heads]}``, or pairs
-        (layer, head). Raises ValueError for anything else.
+        (layer, head). Raises ValueError for anything else, and the errors of `at`.
 
         Examples
         --------
@@ -171,16 +173,19 @@ class HeadGates(Gating):
         return self.opened(Block())
 
     def received(self, receive: Receiver) -> AbstractContextManager[None]:
-        """Run passes that pass attention weights to `receive`."""
+        """Run passes that give `receive` the attention weights of sites at the attention interface."""
         return self.opened(Block(receive=receive))
 
     def resumed(self, layer: int, context: torch.Tensor) -> AbstractContextManager[None]:
-        """Run passes that start at row `layer`, with `context` in place of its attention."""
+        """Run passes whose first row is `layer`, with `context` in place of its attention."""
         return self.opened(Block(first=layer, given={layer: context}))
 
     @contextmanager
     def recorded(self) -> Iterator[dict[int, torch.Tensor]]:
-        """Run passes that record the context vectors of the first call of each row."""
+        """Run passes; yield the context vectors of the first call of each row, after the gates.
+
+        Passes fill the mapping, row: (batch, tokens, heads, size).
+        """
         found: dict[int, torch.Tensor] = {}
 
         def keep(row: int, context: torch.Tensor) -> torch.Tensor:

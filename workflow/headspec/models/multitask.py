@@ -48,6 +48,8 @@ class MultiTask(nn.Module):
     ----------
     hidden : size of the states of tokens
     caches : whether the model is causal and can continue from cached keys and values
+
+    Raises ModelError as `HeadGates` does, or if its gates have `folded` rows.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class MultiTask(nn.Module):
         """Return the model at `key` of a config, with untrained task heads.
 
         `seed` draws these, and any random weights of the encoder. Raises the errors of `encoders.load`, and
-        ModelError if the pooling is unknown.
+        ModelError if the pooling is `auto` and the model's files name an invalid one.
         """
         encoder = encoders.load(model, key, seed)
         path = folders.folder(model, key, "weights") if model.source else None
@@ -163,7 +165,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).answer(self, batch)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
-        """Return the values of `predict`, (batch,) or (batch, b)."""
+        """Return the values of `predict`, (batch,) or (batch, values)."""
         return self.predict(task, pooled, labels).values
 
     def output(self, batch: Batch) -> Any:
@@ -211,7 +213,7 @@ class MultiTask(nn.Module):
         """Write the model, with the record of `job` if a Snakemake job made it.
 
         `pretrained`, from `encoders.reference`, identifies an encoder that training left unchanged but for
-        adapters; its weights are not stored. `load` reads the pooling back.
+        adapters; its weights are not stored.
         """
         described = {
             "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
@@ -221,7 +223,7 @@ class MultiTask(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, **placed: Any) -> MultiTask:
-        """Load a saved model by `headspec.models.saved.read`, whose errors it raises."""
+        """Load a saved model, in evaluation mode, by `headspec.models.saved.read`, whose errors it raises."""
         arguments, classifiers = saved.read(Path(folder), **placed)
         model = cls(**arguments)
         model.classifiers.load_state_dict(classifiers)

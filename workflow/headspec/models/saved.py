@@ -35,7 +35,7 @@ TRAINED = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
 
 
 def adapters(encoder: PreTrainedModel) -> dict[str, nn.Parameter]:
-    """Return the trained adapters: ``<layer>.A`` (rank, in) and ``<layer>.B`` (out, rank) of each layer."""
+    """Return trained adapters: ``<layer>.A`` (rank, in) and ``<layer>.B`` (out, rank) of adapted layers."""
     found = ((TRAINED.fullmatch(name), parameter) for name, parameter in encoder.named_parameters())
     return {f"{match[1]}.{match[2]}": parameter for match, parameter in found if match}
 
@@ -90,9 +90,9 @@ def read(folder: Path, **placed: Any) -> tuple[dict[str, Any], dict[str, torch.T
 
     `placed`, as in `from_pretrained.load`, are for causal language models.
 
-    Raises ModelError if there is no classifiers.json or the pretrained encoder cannot be loaded;
-    DamageError if a file is not as `write` left it, the model was saved in another folder, or the pretrained
-    encoder has changed.
+    Raises ModelError if a headspec before 0.2 saved the model, or its pretrained encoder cannot be loaded;
+    DataError if classifiers.json cannot be read, or there is no such encoder; DamageError if a file is not as
+    `write` left it, the model was saved in another folder, or the encoder has changed.
     """
     description = _verified_description(folder)
     arguments = {name: description[name] for name in ("pooling", "classes")}
@@ -128,7 +128,7 @@ def paths(folder: Path) -> list[Path]:
 
 
 def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
-    """Save the model at `saved` in `folder` as well, for `job`, without copying weights; raises as `read`."""
+    """Save the model at `saved` in `folder` as well, for `job`, by links; raises as `read` for bad files."""
     description = _verified_description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
@@ -166,7 +166,11 @@ def _describe(folder: Path, description: dict[str, Any], job: Any | None) -> Non
 
 
 def _pretrained(folder: Path) -> tuple[Any, str] | None:
-    """Return the pretrained model in a saved model's config.json, and its key there; None without one."""
+    """Return the pretrained model in a saved model's config.json, and its key there; None without one.
+
+    It may be at its old path or at one in the study's config. Raises DamageError if none has the recorded
+    SHA-256; for the old path, the errors of `encoders.reference`.
+    """
     path = folder / "config.json"
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
@@ -190,7 +194,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
 
 
 def _sources(folder: Path) -> list[str]:
-    """Return the paths of models in the config of the study that a saved model belongs to."""
+    """Return the local paths of models in the config of a saved model's study; none if it cannot be read."""
     results = next((each for each in folder.parents if each.parent.name == "results"), folder)
     with contextlib.suppress(OSError, yaml.YAMLError, AttributeError, TypeError, RecursionError):
         models = yaml.safe_load((results / "config.yaml").read_text())["models"].values()
@@ -225,7 +229,7 @@ def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
 
 
 def _writing(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> dict[str, bytes]:
-    """Return the files, name: content, that a model needs to write texts."""
+    """Return the files, name: content, that a model needs to write texts; none without a tokenizer."""
     if tokenizer is None:
         return {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -53,12 +53,12 @@ def can_share_prefix(encoder: PreTrainedModel) -> bool:
 def shared_prefix_output(
     encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]
 ) -> BaseModelOutput:
-    """Return the output of ``encoder(**inputs)`` up to rounding, if `can_share_prefix` holds.
+    """Return the last states of ``encoder(**inputs)`` up to rounding, if `can_share_prefix` holds.
 
     All rows must have the same gates, and share the first `prefix` tokens with more to follow; the encoder
     reads the prefix as a separate row. `inputs` are ``input_ids`` (batch, tokens) and ``attention_mask``
     (batch, tokens), or (batch, 1, tokens, tokens) with ``position_ids`` (batch, tokens).
-    ``last_hidden_state`` is (batch, tokens, hidden).
+    The output has only ``last_hidden_state``, (batch, tokens, hidden).
     """
     read = DynamicCache()  # without the config: layers with a sliding window would drop what rows need
     ids, mask = inputs["input_ids"], inputs["attention_mask"]

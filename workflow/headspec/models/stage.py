@@ -27,7 +27,7 @@ PLACED = {"device_map": "auto"}
 
 
 class ModelStage:
-    """A job that runs a model, as its script's `snakemake`: its leased `device`, number of `gpus`, inputs."""
+    """A job that runs a model: its leased `device`, number of `gpus` and inputs, from its `snakemake`."""
 
     def __init__(self, snakemake: Any) -> None:
         self.snakemake, self.microbatches = snakemake, snakemake.resources.microbatches
@@ -101,7 +101,7 @@ class ModelStage:
             yield model, self.key, int(self.snakemake.wildcards.get("seed") or 0)
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
-        """Return the tokenizer of the job's model, if it writes texts for one of the tasks.
+        """Return the tokenizer of the job's model, if it writes texts for one of the tasks, else None.
 
         ChangedError if it is not the one that made the job's tokens.
         """
@@ -131,7 +131,7 @@ class ModelStage:
         return model
 
     def footer(self, **more: Any) -> dict[str, Any]:
-        """Return the footer of a table (`tables.provenance`), with device, precision and seed."""
+        """Return the footer of a table (`tables.provenance`), with device, precision, seed and signatures."""
         seed = {"seed": self.seed} if self.snakemake.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
         texts = {"metrics": self.signatures} if self.signatures else {}

@@ -70,7 +70,7 @@ def once(ids: Sequence[int], start: list[int], end: list[int]) -> slice:
 
 
 def following(ids: Callable[[str], list[int]], prompt: str, answer: str) -> list[int]:
-    """Return the tokens of an answer after a prompt; none if a token spans both."""
+    """Return the tokens of an answer after a prompt; an empty list if a token spans both."""
     before, whole = ids(prompt), ids(prompt + answer)
     return whole[len(before) :] if whole[: len(before)] == before else []
 
@@ -104,7 +104,8 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     """Return the model's tokenizer, which returns token types if and only if the model uses them.
 
     `vocabulary` is the path of the table `vocabulary`, for a model that the config describes. Raises
-    ModelError if the model has no tokenizer that can be loaded, or only a slow one.
+    ModelError if the tokenizer cannot be loaded, has more tokens than the model has embeddings, or is slow,
+    except for encoder-decoders; and the errors of `folders.folder`.
     """
     from transformers import AutoTokenizer  # slow to import, and only needed here
 
@@ -150,7 +151,7 @@ def unify_settings(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig 
 
 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
-    """Return a job's tokenizer; raises the errors of `tokenizer` and `versions.as_planned`."""
+    """Return a job's tokenizer; raises the errors of `tokenizer` and `folders.as_planned`."""
     model, key = Model.from_params(job.params.model), f"models.{job.wildcards.model}"
     with folders.as_planned(job.params.version, model, key, "tokenizer"):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
@@ -163,7 +164,10 @@ def _config(path: Path) -> PretrainedConfig:
 
 
 def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
-    """Return the number of layers of each kind of attention in an encoder-decoder; empty for other models."""
+    """Return the number of layers of each kind of attention in an encoder-decoder.
+
+    It is empty for other models, and for hub models that are not in the cache.
+    """
     content = config_json.config_of(model, key) or {}
     if not writes(content):
         return {}

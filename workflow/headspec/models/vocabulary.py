@@ -52,7 +52,8 @@ def language_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
 def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) -> pd.DataFrame:
     """Make the table `vocabulary` of `size` tokens, with one for each of `languages`; it is deterministic.
 
-    Raises DataError, naming the config `key`, if the texts have more characters than that, or too few pieces.
+    Raises DataError, naming the config `key`, if the texts have more distinct characters than
+    `size`, or too few pieces.
     """
     import sentencepiece  # a package of studies
 

@@ -26,9 +26,12 @@ NO_WORD = -1
 def with_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], max_length: int | None = None
 ) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
-    """Tokenize sentences, joined by spaces; return the tokenizer's fields, and words (tokens,), -1 for none.
+    """Tokenize sentences, their words joined by spaces; return the tokenizer's fields and the tokens' words.
 
-    A token belongs to the word of its last character, spaces excluded, because tokens may start with a space.
+    The words of a sentence are indices (tokens,), -1 for tokens outside words. A token belongs to the word of
+    its last character, spaces excluded, because tokens may start with a space. Slow tokenizers do not
+    report characters: there, the tokens of each word alone are counted, and if the counts do not add up to
+    the sentence's, no token has a word.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -72,7 +75,8 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
     The set is empty for a tokenizer that only starts texts with a token and does not mark pairs. The first
     token of a text is not a separator, though some tokenizers start texts with the same token. `classes` of
-    tasks give the languages and last tokens of texts that the model writes.
+    tasks give the last tokens of texts that the model writes, and their languages, to which the tokenizer is
+    set.
     """
     tokens: set[int] = set()
     for task in [*classes] or [None]:
