@@ -1,4 +1,4 @@
-"""Pretrained encoders, loaded from safetensors or GGUF, and randomly initialised ones."""
+"""Encoders, pretrained (loaded from safetensors or GGUF) or randomly initialised."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class HeadGates(Gating):
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens uses the first ones. They
-        act until set to None, or within a block of `at`.
+        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens uses the gates of
+        the first tokens. They act until set to None, or within a block of `at`.
     layers, heads : number of rows up to that of the last attention, and largest number of heads in a row
     exists : bool (layers, heads), False past a row's heads and in layers without attention (hybrid models) or
         whose heads were all removed

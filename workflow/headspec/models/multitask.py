@@ -96,7 +96,7 @@ class MultiTask(nn.Module):
             return cls(encoder, pooling, classes, tokenizer=tokenizer)
 
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
-        """Replace the task heads by untrained ones for these tasks."""
+        """Replace the task heads by untrained heads for these tasks."""
         self.classes = classes
         # a list, because names of tasks may be invalid as names of modules
         self.classifiers = nn.ModuleList(

@@ -189,8 +189,8 @@ class _OwnUnits:
     """Check that heads compute the input of a site's W_O.
 
     Units are the outputs of linear layers inside the attention. One of these layers must have units that are
-    used across tokens (keys or values, not the hidden units of a feed-forward layer), including some that
-    only the first head uses and some that only the last one uses.
+    used across tokens (keys or values, not the hidden units of a feed-forward layer). The first head must use
+    some of them that the last does not use, and vice versa.
     """
 
     def __init__(self, site: Site) -> None:

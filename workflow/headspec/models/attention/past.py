@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-#: dimensions of what has a row for each example: (n, heads, tokens, size), or states of a recurrence
+#: least dimensions of a tensor by example: (n, heads, tokens, size), or the states of a recurrence
 BY_EXAMPLE = 3
 
 

@@ -1,4 +1,4 @@
-"""Attention weights of any attention function, fused ones included."""
+"""Attention weights of any attention function, also of a fused one."""
 
 from __future__ import annotations
 

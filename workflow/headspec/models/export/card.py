@@ -1,4 +1,4 @@
-"""The card of a saved model, README.md: which heads are left out, how it was chosen, and what loads it."""
+"""The card of a saved model, README.md: which heads are left out, how they were chosen, and what loads it."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def remove_heads(
     ------
     ModelError
         A head cannot be computed without the others, the smaller model would compute something else, or
-        weights are offloaded, divided over processes, not finite, quantised in other layers than linear ones,
-        or computed from others in each pass, as by torch's pruning.
+        weights are offloaded, divided over processes, not finite, quantised outside of linear layers, or
+        computed from others in each pass, as by torch's pruning.
     TypeError
         `model` is not a model of transformers.
     ValueError

@@ -180,7 +180,7 @@ def note(
 
 
 def merge(modules: dict[str, Change], name: str, change: Change) -> None:
-    """Merge a change of a module into its earlier ones."""
+    """Merge a change of a module into its earlier changes, in `modules`."""
     if not change:
         return
     own = modules[name] = dict(modules.get(name, {}))

@@ -44,7 +44,7 @@ class Direct:
         self._zero = self.logits(torch.zeros_like(self._states(self.first)))
 
     def of_head(self, head: int) -> dict[int, torch.Tensor]:
-        """Return what the heads of this number in all rows write, row: (n, 1, hidden)."""
+        """Return what head number `head` of each row writes, row: (n, 1, hidden)."""
         found = self._outputs(head)
         return {
             row: output - self._closed[row]

@@ -21,7 +21,7 @@ def weights(model: Model) -> dict[str, Any]:
 
 
 def location(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``from_pretrained`` for a folder, or for a GGUF file of a known type."""
+    """Return the arguments of ``from_pretrained`` for a folder or GGUF file; register plugins' types."""
     plugins.register_types()
     arguments: dict[str, Any] = {"local_files_only": True}
     if path.is_file():
