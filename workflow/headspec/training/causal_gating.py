@@ -44,16 +44,18 @@ def causal_head_gating(
 ) -> pd.DataFrame:
     """Return whether each head facilitates what a loss asks for, interferes with it, or neither.
 
-    A soft gate for each head learns to lower the mean loss, weights unchanged; from there on once under a
-    penalty that pulls all gates towards closed, to G-, and once under one towards open, to G+ (Nam et al.
-    2025, causal head gating). A head that the loss needs stays open in G-, one that harms it closed in G+.
+    Soft gates, one for each head, first learn to lower the mean loss; the weights do not change. From there
+    they are fitted twice: under a penalty that pulls all gates towards closed, which gives G-, and under one
+    that pulls them towards open, which gives G+ (Nam et al. 2025, causal head gating). A head that the loss
+    needs stays open in G-; a head that harms it stays closed in G+.
 
     Parameters
     ----------
     model, batches, loss, inputs, tokenizer, texts, labels, prompts, answers : as in `head_importance`
     penalty : force on the logit of each gate, in units of the loss: pulled towards closed, a head stays open
         only if the loss falls by more than four times this per unit of its gate
-    steps : of each of the three fits, a batch each, in turn; gates need some 80 to open or close
+    steps : number of steps of each of the three fits, one batch each, in turn; gates need some 80 to open or
+        close
     rate : learning rate of the logits, by Adam
 
     Returns
@@ -61,19 +63,21 @@ def causal_head_gating(
     table : DataFrame, a row for each head
 
         - layer, head
-        - facilitating: G-; interfering: 1 - G+; irrelevant: G+ (1 - G-); from 0 to 1, and of gates that are
+        - facilitating: G-; interfering: 1 - G+; irrelevant: G+ (1 - G-); all between 0 and 1, where gates are
           clipped at 0.018 and 0.982
-        - role: that of the largest of the three
+        - role: the name of the largest of the three
 
-    Roles are of these examples and, of heads that can stand in for each other, of one solution among several:
+    Roles hold for these examples. Where heads can stand in for each other, they show one solution of several:
     compare tables of different examples.
 
     Raises
     ------
     ValueError
-        Arguments do not fit together.
-    ModelError, NumericalError, TypeError
-        As `head_importance`, of scores with derivatives.
+        Arguments do not fit together, there are no batches, or `penalty`, `steps` or `rate` is not above 0.
+    NumericalError
+        A loss is not finite.
+    ModelError, TypeError
+        As in `head_importance` with a score that needs derivatives.
 
     Examples
     --------
@@ -113,7 +117,7 @@ def _fitted(
     penalty: float,
     start: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    """Return gates, (layers, heads), after `steps` under a penalty, from those at the `start` or open."""
+    """Return gates, (layers, heads), after `steps` under a penalty; they `start` there, or open if None."""
     gates = Soft(scored.gates.exists.shape, penalty)
     noise = torch.empty(0)  # not used
     if start is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def read(path: str | Path) -> dict[str, Any]:
     """Return the state in a file written by `Checkpoint.save`, on the CPU.
 
-    Raises DamageError if the file has changed since, or belongs to a run in another folder.
+    Raises DamageError if the file has changed since, or was written in another folder.
     """
     files.verify(path)
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
@@ -36,8 +36,8 @@ def read(path: str | Path) -> dict[str, Any]:
 class Checkpoint:
     """The state of an unfinished run, in one file.
 
-    A state with another `fingerprint` (of settings, data, code) is ignored. The next save is due after
-    `seconds`. The file of a state that is a result ends with the `record` of its job.
+    A state with another `fingerprint` (of settings, data and code) is ignored. A save is due `seconds` after
+    the last one. If the state is a result, its file ends with the `record` of its job.
     """
 
     def __init__(self, path: Path, fingerprint: str, seconds: float, record: str = "") -> None:
@@ -59,7 +59,7 @@ class Checkpoint:
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save `state`, in the first of processes that train together; equal states give equal bytes."""
+        """Save `state` if this process is the first of those that train; equal states give equal bytes."""
         if parallel.is_first():
             state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}
             with files.atomic(self.path) as temporary:
@@ -87,8 +87,8 @@ def _plain(value: Any) -> Any:
 def resumable(job: ModelStage, path: Path, *settings: str) -> Iterator[Checkpoint]:
     """Yield the checkpoint of a job at `path`, and remove it when the job is done.
 
-    Its fingerprint covers these `settings` (names of params), inputs, wildcards, precision and code. Wait
-    while a job that survived a killed workflow still trains the run.
+    Its fingerprint covers `settings` (names of params), the model, the section `training`, versions, code,
+    inputs, wildcards and precision. Waits while a job that survived a killed workflow still trains the run.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as file:

@@ -77,9 +77,9 @@ class Fixed(Gating):
 class Stepwise(Fixed):
     """Heads that close in steps, the least important first (Michel et al. 2019), with training between steps.
 
-    The same number closes before each of the training `steps` until a set keeps `count`; layers in `fixed`,
-    bool (layers,), keep all heads. Importance is recomputed each time, on `samples` training examples per
-    task.
+    The same number, up to rounding, closes before each of the training `steps` until a set keeps `count`;
+    layers in `fixed`, bool (layers,), keep all heads. Importance is recomputed each time, on at most
+    `samples` training examples per task.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Learning(Gating):
         return np.stack([final.kept for final in self._final(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
-        """Return the scores of each set, (layers, heads), or (free,) if there are fixed heads."""
+        """Return the scores of each set, (layers, heads), or (free,) if some are fixed or do not exist."""
         return [gates.scores.detach().clone() for gates in self.gates]
 
     def _final(self, scores: list[torch.Tensor]) -> list[FinalGates]:
@@ -178,7 +178,7 @@ class Learning(Gating):
         ]
 
     def warn(self) -> None:
-        """Warn if the gates have not learnt the requested number of heads."""
+        """Warn if gates have missed their target number of heads or, with none, left all or no heads open."""
         for name, gates, final in zip(self.sets.names, self.gates, self._final(self._scores()), strict=True):
             heads, whose = gates.scores.numel(), f" for task '{name}'" if name else ""
             assert final.scores is not None

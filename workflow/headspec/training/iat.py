@@ -33,7 +33,7 @@ CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "e
 
 @dataclass(frozen=True)
 class Restriction(ABC):
-    """Limits what batches update after the branch; a variant's module defines a subclass as `RESTRICTION`.
+    """A limit on what batches update after the branch; `RESTRICTION` in a variant's module is a subclass.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ def owned_heads(
 ) -> dict[str, np.ndarray]:
     """Return the heads that batches of each task may update, bool (layers, heads).
 
-    Their number is the same in every case except `unshared`, `even` and `all`. Raises ConfigError if there is
-    no such choice of heads, or `alpha` is less than one head.
+    Their number is the same for every choice except `unshared`, `even` and `all`. Raises ConfigError if there
+    is no such choice, or `alpha` is less than one head.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def owned_heads(
         `top`, `bottom`: the task's most or least important heads; `random`: random heads, different for
         each task; `random-by-layer`: with the layer counts of `top`; `other`: the top heads of another task;
         `unshared`: top heads that are top for no other task; `even`: `shares`; `all`: plain training.
-    alpha : fraction of all heads that a task owns; not used for `even` and `all`
+    alpha : fraction of all heads that a task owns; not used for `even` and `all`; None means `all`
     """
     require("choice of heads", heads, CHOICES)
     exists = existing(next(iter(importances.values())))
@@ -119,10 +119,11 @@ def all_own_every_head(heads: dict[str, np.ndarray], exists: np.ndarray) -> bool
 
 @dataclass(frozen=True)
 class End:
-    """Plain training with other dropout or learning rates; without dropout, the model is in evaluation mode.
+    """Training under a `restriction`, with or without dropout, and with new learning rates if given a `peak`.
 
-    With a `peak`, the learning rate rises again to it over the fraction `training.warmup` of the remaining
-    steps, and decays according to `training.decay`; with None, rates continue unchanged.
+    Without dropout, the model is in evaluation mode. With a `peak`, the learning rate rises again to it over
+    the fraction `training.warmup` of the remaining steps, and decays according to `training.decay`; with
+    None, rates continue unchanged.
     """
 
     restriction: Restriction
@@ -172,9 +173,10 @@ def retrain(
 ) -> pd.DataFrame:
     """Continue training from `state` to its end, under a restriction.
 
-    Batches, their order, moments and, except with an `End`, learning rates and dropout masks are as in plain
-    training. Returns the table `training`, including the steps before the branch. `restriction` is from a
-    module of `headspec.training.variants`, or an `End`; `state` is from `branch` or `loop.train`.
+    Batches, their order and moments are as in plain training; so are learning rates and dropout masks, unless
+    an `End` changes them. Returns the table `training`, including the steps before the branch. `restriction`
+    is from a module of `headspec.training.variants`, or an `End` around one; `state` is from `branch`, or the
+    trunk of `loop.train`.
     """
     with trainer(model, setup) as run:
         run.restore(state)

@@ -31,7 +31,7 @@ from headspec.registry import require
 BETA, GAMMA, ZETA = 0.33, -0.1, 1.1
 #: initial score of an open gate: without noise the gate is 1, and P(open) is .98
 OPEN = 3.0
-#: largest score of soft gates, of a gate of .982; the smallest is its negative
+#: largest score of soft gates, which gives a gate of .982; the smallest is its negative
 CLIPPED = 4.0
 #: a head is closed if its gate without noise is at most this (He and Choi 2021)
 CLOSED = 1e-3
@@ -67,7 +67,7 @@ def relaxed_subset(scores: torch.Tensor, k: int, temperature: float) -> torch.Te
         return torch.full_like(scores, k / len(scores)) + 0 * scores
     scaled = scores / temperature
     values = scaled.detach().double().cpu().numpy()
-    gap = logit(k / len(scores))  # of equal scores above their threshold
+    gap = logit(k / len(scores))  # height of equal scores above their threshold
     threshold = brentq(
         lambda x: expit(values - x).sum() - k, values.min() - gap - 1, values.max() - gap + 1, xtol=1e-12
     )
@@ -108,7 +108,7 @@ class FinalGates(NamedTuple):
     kept : bool (layers, heads), False where there is no head
     gate : (layers, heads), from 0 to 1
     probability : P(gate > 0), (layers, heads); None for gates without probabilities
-    scores : (layers, heads), heads with the largest are kept first; None for gates that are not learnt
+    scores : (layers, heads), the largest are kept first; nan for fixed heads; None if no gates learn
     """
 
     kept: np.ndarray
@@ -223,11 +223,11 @@ class Subset(nn.Module):
 
 
 class Soft(nn.Module):
-    """Soft gates that `penalty` pulls towards closed, or below 0 towards open (Nam et al. 2025).
+    """Soft gates that `penalty` pulls towards closed or, if negative, towards open (Nam et al. 2025).
 
-    They learn without the pull in the first half. Its cost is `penalty` times the sum of scores, which stay
-    within `CLIPPED`: pulled towards closed, a head stays open only if the loss falls by more than four times
-    the penalty per unit of its gate.
+    In the first half they learn without the pull. Then the cost is `penalty` times the sum of scores, which
+    stay within `CLIPPED`: pulled towards closed, a head stays open only if the loss falls by more than four
+    times the penalty per unit of its gate.
     """
 
     def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
@@ -288,10 +288,11 @@ class Partial:
 
 
 def learnt_gates(gates: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
-    """Return gates to be learnt, all open.
+    """Return gates that can learn, all open at first.
 
-    `gates` is "l0", "l0-target", "soft", "subset" or "subset-hard"; `shape` layers and heads, or a number of
-    heads; `count` the heads to keep. Only `l0` and `soft` use `penalty`, and they need no `count`.
+    `gates` is "l0", "l0-target", "soft", "subset" or "subset-hard"; `shape` is layers and heads, or a number
+    of heads; `count` is the number of heads to keep. Only `l0` and `soft` use `penalty`, and they need no
+    `count`. Raises ConfigError if there are no such `gates`.
     """
     require("kind of gates", gates, ("l0", "l0-target", "soft", "subset", "subset-hard"))
     if gates in ("l0", "soft"):

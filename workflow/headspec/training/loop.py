@@ -152,7 +152,7 @@ class Trainer:
         self._require_finite(checkpoint)
 
     def _record_steps(self, progress: Progress, checkpoint: Checkpoint) -> None:
-        """Move the pending steps into the history, waiting for the device."""
+        """Move the pending steps into the history, waiting for the device; NumericalError if one diverged."""
         values = torch.stack([loss_and_norm for _, loss_and_norm in self.pending]).tolist()
         steps = self.steps[len(self.history) : len(self.history) + len(values)]
         if diverging := divergence(values):
@@ -233,7 +233,8 @@ class Trainer:
 def trainer(model: MultiTask, setup: Setup) -> Iterator[Trainer]:
     """Yield a run before its first step: AdamW, gradient clipping, and batches of one task each.
 
-    If the model's encoder has adapters, its other weights are frozen.
+    If the model's encoder has adapters, its other weights are frozen. Embeddings of words that no example has
+    are left out while the run lasts, if it cannot change them.
     """
     examples, settings = setup.examples, setup.settings
     rng = np.random.default_rng(derive(setup.seed, "schedule"))

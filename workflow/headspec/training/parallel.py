@@ -106,14 +106,14 @@ def _process(
 
 
 def is_first() -> bool:
-    """Return whether this process, of those that train together, writes the checkpoints."""
+    """Return whether this process writes the checkpoints: if it trains alone, or is the first of several."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
 def share(size: int) -> slice:
     """Return the rows of a batch of `size` examples that this process computes.
 
-    These are all rows if it trains alone, or if there are fewer than two per process.
+    It computes all rows if it trains alone, or if there are fewer than two per process.
     """
     n = dist.get_world_size() if dist.is_initialized() else 1
     if size < 2 * n:

@@ -85,9 +85,9 @@ def kept_by_plugin(
 ) -> np.ndarray:
     """Return `count` heads of each set chosen by a plugin, bool (sets, layers, heads).
 
-    `function` names its function (`headspec.plugins.pruning_method`), which receives the heads that can
-    close. Layers in `fixed`, bool (layers,), keep all heads. Raises ConfigError if it returns another number
-    of heads.
+    `function` names its function (`headspec.plugins.pruning_method`), which receives the importance of the
+    layers whose heads can close. Layers in `fixed`, bool (layers,), keep all heads. Raises ConfigError if it
+    does not return a bool array of the same shape with the remaining number of heads.
     """
     choose, kept = plugins.function(function), []
     for i in range(len(sets.names)):
@@ -196,7 +196,11 @@ class Plan:
 def starting_model(
     job: ModelStage, method: PruningMethod, classes: Mapping[str, Classes], encoder_learns: bool
 ) -> MultiTask:
-    """Return the initial model of a pruning method: trained, or with untrained classifiers."""
+    """Return the initial model of a pruning method: trained, pretrained with new classifiers, or untrained.
+
+    Only what the run trains requires gradients: `encoder_learns`, and the method says whether classifiers do.
+    Raises ConfigError if there is no such start.
+    """
     require("start", method.start, ("trained", "pretrained", "fresh"))
     if method.start == "trained":
         model = job.trained()
@@ -215,7 +219,8 @@ def prepared(
 ) -> tuple[MultiTask, Setup, Plan]:
     """Return the model of a job that trains with gates, its set-up and its plan.
 
-    `paths` are the tables of training tokens, `training` the settings of the run before.
+    `paths` are the tables of training tokens, `training` is the section of the config; the set-up has the
+    epochs of `learning_steps` instead.
     """
     params, wildcards = job.snakemake.params, job.snakemake.wildcards
     method, examples = PruningMethod(label="", **params.method), job.examples(params.tasks, paths)

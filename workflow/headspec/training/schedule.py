@@ -84,7 +84,7 @@ DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
     "decay",
     {
         "linear": lambda peak, step, steps: peak * (steps - step) / steps,
-        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
+        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half period
         "constant": lambda peak, step, steps: peak,
     },
 )

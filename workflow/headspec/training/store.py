@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from headspec.models.stage import ModelStage
     from headspec.training.checkpoint import Checkpoint
 
-VARIABLE = "HEADSPEC_STORE"  # environment variable: its folder; if unset, nothing is shared
+VARIABLE = "HEADSPEC_STORE"  # environment variable with the folder of the store; if unset, nothing is shared
 IDENTITY = "identity.json"
 
 
 def check() -> Path | None:
-    """Return the folder of the store, or None if unset; MissingError if it does not exist."""
+    """Return the folder of the store, or None if `VARIABLE` is unset; MissingError if it does not exist."""
     if not (named := os.environ.get(VARIABLE)):
         return None
     path = Path(named).expanduser().resolve()
@@ -106,10 +106,10 @@ class Entry:
         self.path = store / sha256(self.text.encode()).hexdigest() if store else None
 
     def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
-        """Fill the folder of a run and return its history; None if it has to be trained.
+        """Fill the folder of a run and return its table `training`; None if the run has to be trained.
 
-        An entry that is damaged, or of another run, is removed. `trunk`, if given, receives the state from
-        which other runs branch off. In files with the record of a job, this job's replaces it.
+        An entry that is damaged, or belongs to another run, is removed. `trunk`, if given, receives the state
+        from which other runs branch off. In files with the record of a job, this job's record replaces it.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint

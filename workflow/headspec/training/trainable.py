@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def can_be_compact(model: MultiTask) -> bool:
     """Return whether training leaves the embeddings of words that occur in no example unchanged.
 
-    False for models that predict words, and with adapters, which belong to the full embedding.
+    It does not in models that predict words, encoder-decoders, and models with adapters, which belong to the
+    full embedding.
     """
     predicts = any(head.whole_vocabulary for head in model.task_heads)
     return not (predicts or model.encoder.config.is_encoder_decoder or adapters(model.encoder))
@@ -88,7 +89,7 @@ def size(encoder: PreTrainedModel, rank: int, layers: str) -> int:
 
 
 def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> LoraModel:
-    """Add adapters to the layers `names`, and freeze all other parameters.
+    """Add adapters to the layers `names`, freeze all other parameters, and return peft's model.
 
     Their scale is 1 (``lora_alpha`` equals the rank), as if W itself learnt B A. There is no dropout; B is
     initially zero, and `seed` determines the initial A.
@@ -111,7 +112,8 @@ def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> 
 def adapt(model: MultiTask, rank: int, layers: str, seed: int, device: Device) -> None:
     """Add adapters to the encoder, freeze its other weights, and gate heads before adapters, too.
 
-    Where autocast multiplies in bfloat16, these are stored in bfloat16: the same results in half the memory.
+    Where autocast multiplies in bfloat16, the frozen weights of layers with adapters are stored in bfloat16,
+    for the same results in half the memory. Raises ModelError as `targets`.
     """
     encoder = model.encoder
     insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))

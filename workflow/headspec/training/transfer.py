@@ -80,7 +80,7 @@ def transfer(
     Every fit starts from bitwise the same encoder. In full fine-tuning, seed and draw determine the
     classifier's initial weights and, with the number of samples, batches and dropout. The linear classifier
     has no randomness. The model's only classifier, for the target, is replaced; `checkpoint` stores the
-    scores so far, from which an interrupted job continues.
+    scores so far, from which an interrupted job continues. Raises NumericalError as `tune`.
     """
     task, seed, device = target.task, fitting.seed, fitting.device
     model.to(device.name)
@@ -185,7 +185,7 @@ def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, micr
 
 
 def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield `steps` batches of min(n, `size`) of n rows; the counts of rows differ by at most one."""
+    """Yield `steps` batches of min(n, `size`) of n rows; how often rows occur differs by at most one."""
     size = min(n, size)
     passes = -(-steps * size // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(passes)])
@@ -194,7 +194,7 @@ def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator
 
 @torch.no_grad()
 def predictions(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
-    """Return class indices, or scores for regression, (n,)."""
+    """Return class indices, or scores for regression, (n,); NumericalError if one is not finite."""
     pooled = torch.from_numpy(vectors(model, task, examples, np.arange(len(examples)), device))
     predicted = model.predictions(task, pooled.to(device.name)).cpu().numpy()
     require_finite(predicted, f"predictions of task '{task}'", examples.example, device)

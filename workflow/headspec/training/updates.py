@@ -28,7 +28,8 @@ class DropoutOfTheWhole(TorchFunctionMode):
     """Mode in which part of a batch gets its rows of the whole batch's dropout masks.
 
     Dropout draws for the `whole` batch, as without microbatches, and keeps the rows `part`. Fused attention
-    draws its masks internally: each part gets different random numbers, or all would have the same masks.
+    draws its masks internally: there, each part gets random numbers of its own, since all parts would
+    otherwise have the same masks.
     """
 
     def __init__(self, part: slice, whole: int) -> None:
@@ -77,7 +78,8 @@ def backward(
     Microbatches of at least two examples pass through the model one after another, so that memory holds the
     activations of only one at a time. Processes that train together each compute a share of the batch.
     `losses` returns each example's loss, (examples,), for a batch or a part; `parameters` receive gradients,
-    and must have none yet. Returns the mean loss, a scalar, and the number of microbatches used.
+    and must have none yet. Returns the mean loss, a scalar, and the number of microbatches used. Raises
+    torch's RuntimeError if memory runs out even with the smallest microbatches.
     """
     before = random_state()
     size = len(batch.rows)

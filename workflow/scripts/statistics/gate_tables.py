@@ -1,4 +1,4 @@
-"""Comparison of pruning methods: gates and predictions of all pruned runs -> gates, budgets, kept heads."""
+"""Comparison of pruning methods: gates, predictions of pruned runs -> gates, budgets, overlap, kept heads."""
 
 from snakemake.iocontainers import Snakemake
 

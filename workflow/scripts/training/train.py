@@ -47,7 +47,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             reserve=reserve if trunk else None,
             code=params.code,
         )
-        # perhaps with other threads or GPUs
+        # by an earlier attempt, perhaps with other threads or GPUs
         resumed = checkpoint.path.exists() or trunk_checkpoint.path.exists()
         history = stored_run.take(folder, trunk)
         if history is None:

@@ -24,7 +24,7 @@ def adapter_rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[s
 
     There is one adapter for each matrix in `weights`; `slices` include biases; `heads` are those that each
     task owns in IAT, bool (layers, heads). If heads share weights, the number of parameters can differ
-    between tasks; the mean is used. Raises ConfigError if even rank 1 has more than twice as many parameters.
+    between tasks; the mean is used. Raises ConfigError if even rank 1 has at least twice as many parameters.
     """
     counts = [sum(_size(s) for s in slices if s.belongs(owned)) for owned in heads.values()]
     in_iat = float(np.mean(counts))

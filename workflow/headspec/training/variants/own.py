@@ -78,7 +78,7 @@ class SliceGroup:
 
 
 class OwnHeads:
-    """AdamW steps in which a batch updates, in the attention projections, only the heads its task owns.
+    """AdamW steps in which a batch updates only those heads in the attention projections that its task owns.
 
     Slices that the same tasks own, with equal step counts, are one parameter of the optimizer, a copy that is
     written back after each step: a few long vectors cost less than hundreds of short ones. Slices of other
