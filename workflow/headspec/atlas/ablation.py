@@ -59,15 +59,15 @@ def ablate(
     measures: tuple[str, ...] = (ABLATION,),
     progress: Progress | None = None,
 ) -> Ablated:
-    """Ablate each head in turn; everything before the head is computed once, if possible (`Resuming`).
+    """Ablate each head in turn; what comes before the head is computed once (`Resuming`), where that works.
 
     `ablation` closes the head's gate. `mean_ablation` gives all tokens the mean of the head's context
     vectors, so that what the head adds equally to every token stays. The mean is over the tokens, without
     padding, of the half of `rows` (even or odd folds) that does not contain the example. `rows` are as from
     `sampled`, at least two for mean_ablation.
 
-    Raises ModelError if the encoder's passes cannot be resumed, NumericalError if a loss or prediction is
-    not finite.
+    Raises ModelError if an encoder whose passes should be resumed fails the check of `Resuming`,
+    NumericalError if a loss or prediction is not finite.
     """
     model.to(device.name).eval()
     half = np.zeros(len(examples), dtype=int)  # (examples,)
@@ -130,7 +130,10 @@ def _batch_results(
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
-    """Return, in the schema `HEAD_FOLDS`, the mean increase of the loss by fold and its mean size."""
+    """Return means of the loss increases by fold, and of the sizes of `ablation`, in the schema `HEAD_FOLDS`.
+
+    `ablated` must include the measure `ablation`.
+    """
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
     return pd.concat([measure_folds(task, *measured) for measured in values.items()], ignore_index=True)
 
@@ -154,7 +157,7 @@ def resample_ablation(
 
     Unlike zeros and means, these are context vectors that the head actually produces (Chan et al. 2022). The
     other example is half of `rows` further on, in their random order (`headspec.heads.closing.of_others`).
-    Raises ModelError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
+    Raises ModelError as `ablate`, NumericalError if a loss is not finite.
     """
     model.to(device.name).eval()
     other = np.zeros(len(examples), dtype=int)

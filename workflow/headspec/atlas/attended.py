@@ -50,8 +50,8 @@ def attended(
     """Apply `most_attended` to a treebank; return its table and counts of used and omitted sentences.
 
     A model reads at most `wanted` sentences like the texts of its tasks, with their prefixes in turn. For an
-    encoder-decoder, at most `wanted` target texts of each task in `targets` follow, for decoder
-    self-attention. Raises ModelError if no sentence is left.
+    encoder-decoder, rows for at most `wanted` target texts of each task in `targets` follow, with decoder
+    self-attention. Raises ModelError if all sentences are omitted.
     """
     prefixes = [encoding(each).begin(tokenizer, each) for each in model.classes.values()] or [""]
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
@@ -72,9 +72,9 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
     """Return where the largest weight of every token, and of every word, falls in each head.
 
     Special tokens neither attend nor are attended to (Voita et al. 2019, for the end token). Attention to a
-    word is the sum over its tokens, attention from it the mean (Clark et al. 2019), here the sum, which has
-    the same maximum. Computed in float32, because many weights of a row are equal in bf16. The table has the
-    schema `ATTENDED`; its sentence is the `example` of `sentences.examples`.
+    word is the sum over its tokens. Attention from a word is the mean (Clark et al. 2019); here it is the
+    sum, which has the same maximum. Weights are computed in float32: in bf16, many in a row are equal.
+    The table has the schema `ATTENDED`; its sentence is the `example` of `sentences.examples`.
     """
     model.to(device.name)
     examples, words = sentences.examples, sentences.words
@@ -114,7 +114,7 @@ def most_attended_in_targets(
     """Return where the largest weight of every target token falls, by head, in decoder self-attention.
 
     Tokens that start or end a text, or name its language, neither attend nor are attended to. The table has
-    the schema `ATTENDED`; sentences are numbered from `first`.
+    the schema `ATTENDED`, without texts that are empty; a text's sentence is `first` plus its row.
     """
     model.to(device.name)
     progress, marks = Progress(len(rows), "target texts"), encoding(of := model.classes[task]).marks(of)
@@ -146,7 +146,7 @@ def most_attended_in_targets(
 
 
 def _membership(words: list[np.ndarray], device: str) -> torch.Tensor:
-    """Return (batch, tokens, words): 1 where a token is part of a word; padded."""
+    """Return 1 where a token is part of a word, else 0, (batch, tokens, words) float."""
     tokens = max(map(len, words))
     padded = np.stack([np.pad(row, (0, tokens - len(row)), constant_values=-1) for row in words])
     return F.one_hot(put(padded, device) + 1)[..., 1:].float()  # padding, -1, belongs to no word

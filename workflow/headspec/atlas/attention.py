@@ -16,7 +16,7 @@ from headspec.progress import Progress
 
 
 class Tokens:
-    """Kinds of tokens in a padded batch; each attribute is bool (batch, tokens).
+    """Kinds of tokens in a padded batch, each bool (batch, tokens), and their distances.
 
     Attributes
     ----------
@@ -25,6 +25,7 @@ class Tokens:
     words : real tokens except separators; all real tokens of a text that has only separators
     but_end : real tokens except separators at the end (mBART has two); all real tokens of a text that has
         only separators
+    distances : numbers of tokens between positions, (tokens, tokens) float
     """
 
     def __init__(self, ids: torch.Tensor, real: torch.Tensor, separators: Collection[int]) -> None:
@@ -48,8 +49,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
     =========================  =======================================================================
     confidence                 largest weight (Voita et al. 2019). The end token neither attends nor is
                                attended to, since it is not a real token, as they argue.
-    confidence_no_separator    the same without any separator, also between two texts (Song: attention to
-                               [SEP] left out)
+    confidence_no_separator    the same without any separator, including the one between two texts
     confidence_with_separator  the same with all tokens
     to_separator               weight on all separators, including the end token
     to_first                   weight on the first token, be it [CLS], the start of the text or a word
@@ -62,8 +62,8 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
     =========================  =======================================================================
 
     Unless stated otherwise, all real tokens attend, including special ones, and count equally. Weights are
-    not renormalised over the tokens that remain. Rows of `weights`, (batch, heads, tokens, tokens), attend.
-    With `seen`, the attended tokens of another text, there are no `OF_PLACES`.
+    not renormalised over the tokens that remain. Rows of `weights`, (batch, heads, tokens, tokens), attend to
+    columns. With `seen`, the attended tokens of another text, the statistics `OF_PLACES` are left out.
     """
     weights, across = weights.float(), seen is not None
     seen = seen or tokens
@@ -106,7 +106,7 @@ OF_PLACES = ("to_self", "distance")
 
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
-    """Return, by kind of attention, the tokens that attend and those attended to, if of another text."""
+    """Return, by kind of attention, the tokens that attend; in cross-attention also those attended to."""
     attending = batch.head.attending(model, batch)
     tokens = {kind: Tokens(*kind_tokens, separators) for kind, kind_tokens in attending.items()}
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
@@ -122,7 +122,7 @@ def attention_measures(
 ) -> pd.DataFrame:
     """Return `statistics` of every head on at most `wanted` examples per task (`headspec.atlas.sample`).
 
-    Computed in float32 at any precision of the device: in bf16, a row's weights no longer sum to 1.
+    They are computed in float32 at any precision of the device: in bf16, a row's weights do not sum to 1.
     `separators` are ids of tokens that separate and end texts, from `headspec.models.word_tokens`. The
     table has the schema `headspec.atlas.sample.HEAD_FOLDS`. Raises NumericalError if a weight is not finite.
     """

@@ -48,8 +48,8 @@ def behaviour(
     """Return how far a head's score of a behaviour is above its control, (layers, heads).
 
     It is a mean over sequences (`headspec.heads.behaviours.table.head_behaviours`). Numbers are hidden in
-    `texts`; `tasks` are pairs of texts and answers of each task. Raises ModelError if the model is no
-    decoder, lacks a head of language models that the behaviour needs, or takes too few tokens.
+    `texts`; `tasks` are pairs of texts and answers of each task. Raises ModelError if the model is not a
+    decoder, lacks the language-model head that the behaviour needs, or takes too few tokens.
     """
     config = model.encoder.config.get_text_config()
     if not continues(model.encoder.config.to_dict()):
@@ -73,7 +73,7 @@ def behaviour(
 
 
 def _short(pairs: Pairs, task: str, tokenizer: PreTrainedTokenizerBase, most: int | None) -> Pairs:
-    """Return the pairs of which a prompt takes all its examples; ModelError if they are too few."""
+    """Return the pairs so short that a prompt fits the model; ModelError if fewer than `PAIRS` differ."""
     room = most // (SHOTS + 1) if most else None
     kept = [pair for pair in pairs if room is None or len(tokenizer(written(*pair))["input_ids"]) <= room]
     if len({*kept}) < PAIRS:
@@ -85,12 +85,15 @@ def _short(pairs: Pairs, task: str, tokenizer: PreTrainedTokenizerBase, most: in
 
 
 def texts_of(table: pd.DataFrame, task: str) -> list[str]:
-    """Return texts of a data table, in random order."""
+    """Return at most `TEXTS` texts of a data table, in random order."""
     return _some(table, task)["text_a"].tolist()
 
 
 def answered(table: pd.DataFrame, task: str, prompt: Mapping[str, Any], classes: Classes) -> Pairs:
-    """Return texts of a data table with their answers, in random order; `prompt` has the keys of the task."""
+    """Return at most `TEXTS` texts of a data table with their answers, in random order.
+
+    `prompt` has the keys of the task.
+    """
     keys, known = TaskKeys.from_params(prompt), classes if isinstance(classes, list) else []
     asking, wording = prompting(keys.type), Wording.for_task(keys, known, prompt.get("asked"))
     rows = _some(table, task)

@@ -1,4 +1,4 @@
-"""Pruning of no to all heads in the order of any measure; rankings are cross-fitted.
+"""Pruning of heads, from none to all, in the order of any measure; rankings are cross-fitted.
 
 Examples of even folds are evaluated under masks ranked on odd folds, and vice versa, so that no measure is
 judged on the examples that ranked the heads. Gates learn from training examples, so they rank the heads
@@ -43,9 +43,11 @@ class Ranking:
 
     Attributes
     ----------
+    name : the measure, or pruning method, that ranks
     pruned_for : the task whose examples rank, or None if all tasks share the ranking
-    order : {"top", "bottom"}, or None for a random ranking; "same_layers" for one with as many heads of each
-        layer as that of the same name from the top
+    order : "top" or "bottom"; "same_layers" for a random ranking with as many heads of each layer as that of
+        the same name from the top; None for a random ranking
+    draw : number of the random ranking; None for others
     maps : (2, layers, heads), from examples of even and of odd folds; the largest value is pruned first; nan
         where there is no head
     """
@@ -130,8 +132,8 @@ def random_rankings(exists: np.ndarray, draws: int, seed: int) -> list[Ranking]:
 def same_layers(rankings: Sequence[Ranking], names: Collection[str], draws: int, seed: int) -> list[Ranking]:
     """Return `draws` random orders for each ranking with one of these `names`, top heads first.
 
-    At every step they prune as many heads of each layer as it does: a layer's heads have its values in random
-    order.
+    At every step they prune as many heads of each layer as that ranking: they shuffle its values within each
+    layer.
     """
     drawn = []
     for ranking in rankings:
@@ -155,9 +157,10 @@ def rescored(
 ) -> list[Ranking]:
     """Return rankings by importance (Eq. 4) recomputed after every step of pruning.
 
-    A step goes from one of `fractions` (as from `levels`) to the next and prunes the most or, with `order`
-    "bottom", the least important remaining heads, with those pruned before closed. `rows` has the rows of
-    each task's examples, in folds.
+    A step goes from one of `fractions` (as from `levels`) to the next: it prunes the most or, with `order`
+    "bottom", the least important of the remaining heads, measured while those pruned before are closed.
+    `rows` has the rows of each task's examples, in the order of `sampled`. Raises ConfigError for other
+    orders.
     """
     require("order", order, (TOP, BOTTOM))
     exists, sign = model.gates.exists, 1 if order == TOP else -1
@@ -194,7 +197,7 @@ def cumulative(
 
     A task is evaluated at all fractions (see `levels`) under its own and the shared rankings, and at the main
     `fraction` (and without pruning) under the top heads of other tasks. Equal masks are evaluated once.
-    `rows` has the rows of each task's examples, in folds.
+    `rows` has the rows of each task's examples, in the order of `sampled`.
     """
     model.to(device.name).eval()
     planned = {
@@ -240,5 +243,5 @@ def _plan(
 
 
 def _distinct(plan: list[tuple[Ranking, Mask]]) -> dict[bytes, Mask]:
-    """Return the distinct masks of a plan, by their content."""
+    """Return the distinct masks of a plan, by the bytes of their closed heads."""
     return {mask.closed.tobytes(): mask for _, mask in reversed(plan)}

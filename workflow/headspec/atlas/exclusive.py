@@ -9,11 +9,11 @@ from headspec.config.values import IMPORTANCE
 def exclusive(heads: pd.DataFrame) -> pd.DataFrame:
     """Return how exclusively every head is a task's, as rows of the schema `HEAD_FOLDS`.
 
-    It is the number of n for which the head is among the n most important heads of the task (Li et al. 2023,
-    Eq. 4) and of no other task of the mixture: its best rank for another task minus its rank, in each fold;
-    negative where another task ranks it higher. For two tasks the values of one are minus those of the other.
-    In a run on one task, every other rank is one past the last. `heads` are rows of `HEAD_FOLDS` with the
-    measure 'importance'.
+    It counts the values of n for which the head is among the n most important heads of the task (Li et al.
+    2023, Eq. 4) and of no other task of the mixture: its best rank for another task minus its rank, in each
+    fold. It is negative where another task ranks the head higher. For two tasks, the values of one are minus
+    those of the other. In a run on one task, the other rank is one past the last. `heads` are rows of
+    `HEAD_FOLDS`, of which the measure 'importance' is used.
     """
     rows = heads[heads["measure"] == IMPORTANCE].sort_values(["task", "fold", "layer", "head"])
     rows = rows.reset_index(drop=True)

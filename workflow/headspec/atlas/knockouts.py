@@ -11,7 +11,7 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
 
-#: fewest passes, for their variance
+#: minimum number of passes, to estimate their variance
 FEWEST = 8
 
 
@@ -21,9 +21,10 @@ def knockouts(
 ) -> np.ndarray:
     """Return how much a head's closing raises the loss, or lowers the score of a written answer.
 
-    Effects, (n, layers, heads), are estimated by ridge regressions on as many passes as heads, each without
-    several random ones (Bair et al. 2026), apart for even and odd rows, so that one half ranks for the other.
-    Raises NumericalError if a loss or score is not finite.
+    Effects, (n, layers, heads), are estimated by ridge regressions on as many passes as there are heads (at
+    least `FEWEST`), each without several random heads (Bair et al. 2026). Even and odd rows have separate
+    regressions, so that one half can rank for the other. Raises NumericalError if a loss or score is not
+    finite.
     """
     model.to(device.name).eval()
     exists = model.gates.exists

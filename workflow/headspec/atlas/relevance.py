@@ -67,7 +67,7 @@ def loss_gradients(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Return the derivative of each example's loss with respect to gates of a head on every token.
+    """Return derivatives of each example's loss with respect to gates of every head on every token.
 
     The result is (len(rows), 2, layers, heads): the sum over tokens, which is the derivative with respect to
     the head's gate (`gate_gradients`); and the sum over tokens of the absolute value.
@@ -97,9 +97,10 @@ def relevances(
 ) -> np.ndarray:
     """Return the signed relevance of every head to each example's prediction, (len(rows), layers, heads).
 
-    The prediction is the logit of the predicted class, or the score; for tasks on words, the sum of the
-    logits that determine the decoder's prediction; for translation, the mean over target tokens of the
-    largest logit, given the tokens before.
+    The prediction is what `TaskHead.evidence` returns: the logit of the predicted class, or the score; for
+    tasks on words, sets of labels and questions, the sum of the logits behind the prediction; for tasks that
+    write or predict texts, the mean over target tokens of the largest logit, given the tokens before. Raises
+    ConfigError if there are no such `rules`.
     """
     require("rules of relevance", rules, get_args(Rules))
 

@@ -20,7 +20,7 @@ FOLDS = 20
 
 
 def sampled(task: str, available: int, wanted: int) -> np.ndarray:
-    """Return the rows (n,) of the examples of `task` to measure: all, or `wanted` of the `available` ones.
+    """Return the rows (n,) of the examples of `task` to measure: at most `wanted` of the `available` rows.
 
     Their order is random, but the same for every model, seed and measure; the i-th row is in fold i % FOLDS.
     Differences between measures, runs and seeds are therefore paired by fold.
@@ -43,7 +43,7 @@ def specific(heads: pd.DataFrame) -> pd.DataFrame:
 
     It is a head's share of the importance (Li et al. 2023, Eq. 4) of all heads in a fold, minus its mean
     share for the other tasks of the mixture, so that a head's values sum to 0 over tasks; in a run on one
-    task, it is the share. `heads` are rows of `HEAD_FOLDS` with the measure 'importance'.
+    task, it is the share. `heads` are rows of `HEAD_FOLDS`, of which the measure 'importance' is used.
     """
     rows = heads[heads["measure"] == IMPORTANCE].reset_index(drop=True)
     share = rows["value"] / rows.groupby(["task", "fold"])["value"].transform("sum")
