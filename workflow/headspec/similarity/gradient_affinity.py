@@ -40,10 +40,11 @@ def lookahead(
     model: MultiTask, targets: Sequence[str], examples: Mapping[str, Examples], fitted: Rows, judged: Rows,
     device: Device, step: float = STEP,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Share of each target's loss on `judged` rows that a step on each task's `fitted` rows removes.
+    """Return the share of each target's loss on `judged` rows removed by a step on each task's `fitted` rows.
 
     Losses are judged on other examples than those of the step, which would favour tasks that share texts. All
-    tasks take steps of equal length, since Adam also scales gradients, and losses of scores have units.
+    tasks take steps of equal length, since Adam also scales gradients, and since losses of scores have units.
+    On return, the model's weights are as before.
 
     Returns
     -------
@@ -70,12 +71,12 @@ def lookahead(
 
 
 def lookahead_affinity(runs: SingleRuns) -> NDArray[np.float64]:
-    """`lookahead` at the pretrained encoder, (tasks, tasks)."""
+    """Return `lookahead` at the pretrained encoder, (tasks, tasks), source first."""
     return lookahead(runs.under_one_encoder(), [*runs.folders], runs.examples, *runs.halves, runs.device)
 
 
 def lookahead_affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
-    """`lookahead` with each target at the encoder of its own model, (tasks, tasks)."""
+    """Return `lookahead` with each target at the encoder of its own model, (tasks, tasks), source first."""
     columns, model = [], runs.under_one_encoder()
     for target, folder in runs.folders.items():
         model.encoder.load_state_dict(read_encoder(folder)[0].state_dict())
@@ -84,7 +85,7 @@ def lookahead_affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> float:
-    """Mean loss of `rows` (n,), in float32, because a step changes it by less than bfloat16 can resolve."""
+    """Return the mean loss of `rows` (n,), in float32, since bfloat16 cannot resolve the change by a step."""
     exact = replace(device, autocast=None)
 
     def compute(batch: Batch) -> torch.Tensor:
@@ -98,7 +99,7 @@ def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray
 
 #: size of a sketch; prime, so that no row or column of a matrix falls into only few entries
 ENTRIES = 4093
-#: lower bound on the loss in margins, whose gradients diverge towards 0
+#: lower bound on the loss in margins, whose gradients diverge as the loss approaches 0
 LEAST = 1e-2
 #: candidate penalties; the one with which single tasks are fitted best is used
 PENALTIES = np.logspace(-2, 4, 13)
@@ -130,7 +131,7 @@ class Sketch:
 
 
 def grad_tag_affinity(runs: SingleRuns) -> NDArray[np.float64]:
-    """`grad_tag` of single-task models with the pretrained encoder, (tasks, tasks)."""
+    """Return `grad_tag` of single-task models with the pretrained encoder, (tasks, tasks)."""
     model, seed = runs.under_one_encoder(), derive(runs.seed, "sketch")
     return grad_tag(model, runs.examples, *runs.halves, runs.device, seed)
 
@@ -138,13 +139,13 @@ def grad_tag_affinity(runs: SingleRuns) -> NDArray[np.float64]:
 def grad_tag(
     model: MultiTask, examples: Mapping[str, Examples], fitted: Rows, judged: Rows, device: Device, seed: int
 ) -> NDArray[np.float64]:
-    """Share of a target's loss on `judged` rows that adding a source's `fitted` rows to its own removes.
+    """Return the share of a target's loss on `judged` rows that adding a source's `fitted` rows removes.
 
-    `seed` draws the sketch.
+    `seed` determines the sketch.
 
     Returns
     -------
-    (tasks, tasks), source first
+    (tasks, tasks), source first; 0 for a task with itself
     """
     sketch = Sketch(sum(p.numel() for p in parameters(model)), seed, device)
     progress = Progress(sum(map(len, [*fitted.values(), *judged.values()])), "examples")
@@ -159,7 +160,7 @@ def margins(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, sketch: Sketch, device: Device,
     progress: Progress,
 ) -> Margins:  # fmt: skip
-    """Margins of `rows` (n,), and sketches of their gradients, one example at a time in float32."""
+    """Return margins of `rows` (n,), and sketches of their gradients, one example at a time in float32."""
     exact = replace(device, autocast=None)
     clipped, gradients = [], []
     for row in rows:
@@ -174,7 +175,7 @@ def margins(
 
 
 def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[np.float64]:
-    """Affinity between all tasks, (tasks, tasks), source first, from margins of their halves.
+    """Return affinities of all tasks, (tasks, tasks), source first, 0 with themselves, from both halves.
 
     All fits have the same penalty: the one for which fits of single tasks have the lowest mean loss.
     """
@@ -198,7 +199,7 @@ def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[
 
 
 def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]:
-    """Weights, (entries,), that minimise the `objective` of all examples of `tasks`."""
+    """Return the weights, (entries,), that minimise the `objective` of all examples of `tasks`."""
     together = Margins(*map(np.concatenate, zip(*tasks, strict=True)))
     start = np.zeros(together.gradients.shape[1])
     found: NDArray[np.float64] = minimize(
@@ -210,12 +211,12 @@ def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]
 def objective(
     weights: NDArray[np.float64], task: Margins, penalty: float
 ) -> tuple[float, NDArray[np.float64]]:
-    """Summed loss of examples plus penalty / 2 times the squared `weights`, and its gradient, (entries,)."""
+    """Return summed losses plus penalty / 2 times squared `weights`, summed, and the gradient, (entries,)."""
     moved = task.values + task.gradients @ weights  # (n,)
     total = np.logaddexp(0, -moved).sum() + penalty / 2 * weights @ weights
     return total, penalty * weights - expit(-moved) @ task.gradients
 
 
 def mean_loss(task: Margins, weights: NDArray[np.float64]) -> float:
-    """Mean loss of a task's examples at `weights`, (entries,)."""
+    """Return the mean loss of a task's examples at `weights`, (entries,)."""
     return float(np.logaddexp(0, -(task.values + task.gradients @ weights)).mean())

@@ -25,38 +25,38 @@ Traits = Mapping[str, Any]
 
 
 def cosine(a: Floats, b: Floats) -> float:
-    """Cosine between two vectors (n,); nan if either is zero."""
+    """Return the cosine between two vectors (n,); nan if either is zero."""
     a, b = a.astype(float), b.astype(float)
     squares = (a @ a) * (b @ b)
     return float(a @ b / np.sqrt(squares)) if squares > 0 else math.nan
 
 
 def paradigm(a: Traits, b: Traits) -> float:
-    """1 if both tasks take one text, or both take pairs; else 0 (Li et al. 2023)."""
+    """Return 1 if both tasks take one text, or both take pairs; else 0 (Li et al. 2023)."""
     return float(a["paradigm"] == b["paradigm"])
 
 
 def text(a: Traits, b: Traits) -> float:
-    """Cosine between the mean pretrained vectors of training texts (TextEmb; Vu et al. 2020)."""
+    """Return the cosine between the mean pretrained vectors of training texts (TextEmb; Vu et al. 2020)."""
     return cosine(a["text"], b["text"])
 
 
 def dse(a: Traits, b: Traits) -> float:
-    """Mean over sentences of the cosine between the two models' vectors of a sentence.
+    """Return the mean over sentences of the cosine between the two models' vectors of a sentence.
 
-    Invariant to scaling either model's vectors and to rotating both the same way. Coordinates correspond only
-    between models fine-tuned from the same pretrained encoder.
+    It is invariant to scaling either model's vectors and to rotating both the same way. Coordinates
+    correspond only between models fine-tuned from the same pretrained encoder.
     """
     x, y = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (a["vectors"], b["vectors"]))
     return float((x * y).sum(axis=1).mean())
 
 
 def rsa(a: Traits, b: Traits) -> float:
-    """Spearman correlation of the models' dissimilarities over all pairs of sentences (CRA; Luo et al. 2022).
+    """Return Spearman's correlation of dissimilarities over all pairs of sentences (CRA; Luo et al. 2022).
 
-    Dissimilarity is 1 minus the Pearson correlation between the entries of two sentences' vectors. Invariant
-    to positive scaling or shifting of a model's vector of any sentence, to reordering the entries of all its
-    vectors, and to rotating them about the direction of equal entries.
+    Dissimilarity is 1 minus the Pearson correlation between the entries of two sentences' vectors. The result
+    is invariant to positive scaling or shifting of a model's vector of any sentence, to reordering the
+    entries of all its vectors, and to rotating them about the direction of equal entries.
     """
     x, y = (1 - np.asarray(np.corrcoef(vectors)) for vectors in (a["vectors"], b["vectors"]))
     pairs = np.triu_indices(len(x), k=1)
@@ -64,9 +64,9 @@ def rsa(a: Traits, b: Traits) -> float:
 
 
 def cka(a: Traits, b: Traits) -> float:
-    """Linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) for centred vectors X, Y (Kornblith et al. 2019).
+    """Return linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) for centred vectors X, Y (Kornblith et al. 2019).
 
-    Invariant to rotating, scaling or shifting either model's vectors; nan if a model's vectors are all equal.
+    It is invariant to rotating, scaling or shifting either model's vectors, and nan if they are all equal.
     Unrelated models score about d / (n + d) over n sentences, for vectors that vary equally in d independent
     directions: compare pairs of tasks with each other, not with 0.
     """
@@ -76,23 +76,23 @@ def cka(a: Traits, b: Traits) -> float:
 
 
 def head_fisher(a: Traits, b: Traits) -> float:
-    """Cosine of the diagonal empirical Fisher information of the gates of heads."""
+    """Return the cosine between the diagonals of the empirical Fisher information of the gates of heads."""
     return cosine(a["head_fisher"], b["head_fisher"])
 
 
 def importance(a: Traits, b: Traits) -> float:
-    """Spearman correlation over heads of their importance for the two tasks."""
+    """Return Spearman's correlation, over heads, of their importance for the two tasks."""
     return score(SPEARMAN, a["importance"], b["importance"])
 
 
 def top_heads(a: Traits, b: Traits) -> float:
-    """Jaccard index of the tasks' sets of most important heads; nan if both are empty."""
+    """Return the Jaccard index of the tasks' sets of most important heads; nan if both are empty."""
     either = (a["top"] | b["top"]).sum()
     return float((a["top"] & b["top"]).sum() / either) if either else math.nan
 
 
 def cnm(a: Traits, b: Traits) -> float:
-    """Cosine of the models' encoding scores over a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
+    """Return the cosine of the models' scores of a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
     return cosine(a["encoding"], b["encoding"])
 
 
@@ -128,7 +128,7 @@ def by_subject(
 def pairwise(
     subject: str | None, traits: Mapping[str, Traits], tasks: Sequence[str], measures: Mapping[str, Measure]
 ) -> pd.DataFrame:
-    """Similarity of every pair of `tasks` by those of `measures` whose trait is in `traits`.
+    """Return the similarity of every pair of `tasks` by those of `measures` whose trait is in `traits`.
 
     Columns are measure, task_a, task_b, subject, similarity.
     """
@@ -148,7 +148,7 @@ BLOCK = 1 << 20
 
 
 def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> NDArray[np.float64]:
-    """Cosines between all of `vectors`, (k, k); nan where either is zero.
+    """Return the cosines between all of `vectors`, (k, k); nan where either vector is zero.
 
     Memory holds one vector (n,) float32 and a `BLOCK` of each at a time; the rest is in unnamed files in
     `folder`, which disappear with this process even if it is killed.

@@ -49,7 +49,7 @@ class SingleRuns:
 
     @property
     def halves(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Two halves of the samples, rows (n,) of each task."""
+        """Two halves of the samples, each with rows (n,) of every task."""
         first, second = ({task: rows[start::2] for task, rows in self.rows.items()} for start in (0, 1))
         return first, second
 
@@ -68,13 +68,13 @@ class SingleRuns:
 
 
 def parameters(model: MultiTask) -> list[nn.Parameter]:
-    """The encoder's parameters except the word embeddings, few of which any one text uses."""
+    """Return the encoder's parameters except the word embeddings, of which a text uses only a few."""
     embeddings = model.encoder.get_input_embeddings().weight
     return [p for p in model.encoder.parameters() if p is not embeddings]
 
 
 def fisher_cosines(runs: SingleRuns) -> NDArray[np.float64]:
-    """Cosines between tasks' Fisher information, each in the task's own model, (tasks, tasks)."""
+    """Return cosines between tasks' Fisher information, each in the task's own model, (tasks, tasks)."""
     vectors = (
         fisher(MultiTask.load(folder), task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
         for task, folder in runs.folders.items()
@@ -83,7 +83,7 @@ def fisher_cosines(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def gradient_cosines(runs: SingleRuns) -> NDArray[np.float64]:
-    """Cosines between tasks' gradients at the pretrained encoder, (tasks, tasks)."""
+    """Return cosines between tasks' gradients at the pretrained encoder, (tasks, tasks)."""
     model = runs.under_one_encoder()
     vectors = (
         gradient(model, task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
@@ -95,11 +95,11 @@ def gradient_cosines(runs: SingleRuns) -> NDArray[np.float64]:
 def fisher(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
 ) -> np.ndarray:
-    """Diagonal of the empirical Fisher information, (parameters,) float32: mean squared gradients.
+    """Return the diagonal of the empirical Fisher information, (parameters,) float32: mean squared gradients.
 
     Gradients of the loss for the true label are squared in batches
     (`headspec.models.internals.squared_gradients`), or one by one in models whose modules do not allow this,
-    such as DeBERTa.
+    such as DeBERTa. Raises NumericalError if a value is not finite.
     """
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
@@ -121,7 +121,7 @@ def fisher(
 
 
 def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
-    """Whether a batch gives the squared gradients of its examples, tested on `rows` (n,) in float32."""
+    """Return whether a batch gives the squared gradients of its examples; `rows` (n,) test it in float32."""
     whole = Squares(model.encoder, parameters(model))
     if not whole.supported:
         return False
@@ -149,7 +149,10 @@ def _add_squares(squares: list[torch.Tensor], gradients: Sequence[torch.Tensor])
 def gradient(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
 ) -> np.ndarray:
-    """Gradient of the mean loss over `rows` with respect to `parameters`, (parameters,) float32."""
+    """Return the gradient of the mean loss over `rows`, (parameters,) float32.
+
+    It is with respect to `parameters`. Raises NumericalError if a value is not finite.
+    """
     sums = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
     compute = partial(_gradients, model, task, device=device)
     for batch, gradients in examples.in_batches(compute, rows, device):
@@ -160,13 +163,13 @@ def gradient(
 
 
 def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tuple[torch.Tensor, ...]:
-    """Gradients of a batch's summed loss, shaped like the parameters; 0 for those that do not affect it."""
+    """Return gradients of a batch's summed loss, shaped like parameters; 0 for those without effect."""
     loss = _loss(model, task, batch, device)
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 
 
 def losses(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    """Loss of each example of a batch, (batch,)."""
+    """Return the loss of each example of a batch, (batch,), in evaluation mode."""
     model.to(device.name).eval()
     model.attend_for_gradients(device)
     with device.cast():
@@ -174,7 +177,7 @@ def losses(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.T
 
 
 def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    """Sum of the losses of a batch, a scalar."""
+    """Return the sum of the losses of a batch, a scalar."""
     return losses(model, task, batch, device).sum()
 
 

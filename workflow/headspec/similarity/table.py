@@ -59,7 +59,7 @@ def seed_table(
 
 
 def affinity(model: str, seeds: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the table `affinity` of a model, from tables `seed_affinity`; nan if any seed has nan."""
+    """Return the table `affinity` of a model, from tables `seed_affinity`; affinity is nan if a seed's is."""
     keys = list(SEED_AFFINITY.columns)[: SEED_AFFINITY.keys]
     groups = pd.concat(seeds, ignore_index=True).groupby(keys, sort=False)["affinity"]
     means = groups.agg(affinity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()
@@ -67,7 +67,10 @@ def affinity(model: str, seeds: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def both_ways(seed: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
-    """Return similarity as the mean of both directions; columns measure, task_a, task_b, similarity."""
+    """Return similarity, the mean of both directions of one measure in a table `seed_affinity`.
+
+    Columns are measure, task_a, task_b, similarity.
+    """
     directed = dict(zip(zip(seed["source"], seed["target"], strict=True), seed["affinity"], strict=True))
     rows = [
         (seed["measure"].iloc[0], a, b, (directed[a, b] + directed[b, a]) / 2)
@@ -93,8 +96,8 @@ def combined(
     """Return the table `similarity`: means over seeds and, for CNM, over subjects; nan if any seed has nan.
 
     `seeds` are from `pairwise`: tasks are compared within a seed, where training draws the same random
-    numbers. Intervals are over subjects (Student's t), each the mean over seeds. `seedless` measures are the
-    same for every seed.
+    numbers. Intervals are over subjects (Student's t), each with its mean over seeds. `seedless` measures are
+    the same for every seed, so that `between_seeds` is nan.
     """
     pairs = pd.concat(seeds, ignore_index=True).groupby(PAIR, sort=False, dropna=False)["similarity"]
     frame = pairs.agg(similarity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()

@@ -14,28 +14,28 @@ from headspec.similarity.measures import Floats
 
 
 def text(representations: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Mean of the training texts' pretrained vectors, (hidden,)."""
+    """Return the mean of the training texts' pretrained vectors, (hidden,)."""
     return {task: means[0] for task, means in vectors(representations, fraction).items()}
 
 
 def vectors(representations: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Vectors of the sentences by the single-task model, (sentences, hidden)."""
+    """Return the single-task model's vectors of the sentences, (sentences, hidden)."""
     groups = representations.groupby("task")["vector"]
     return {str(task): np.stack(rows.tolist()) for task, rows in groups}
 
 
 def importance(importance: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Importance of existing heads in single-task runs, (heads,)."""
+    """Return the importance of existing heads in single-task runs, (heads,)."""
     return _heads(importance, "importance")
 
 
 def head_fisher(importance: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Fisher information of the gates of existing heads, (heads,)."""
+    """Return the Fisher information of the gates of existing heads, (heads,)."""
     return _heads(importance, "fisher")
 
 
 def top(importance: pd.DataFrame, fraction: float) -> dict[str, NDArray[np.bool_]]:
-    """Whether each existing head is among the most important, (heads,)."""
+    """Return whether each existing head is among the most important, bool (heads,)."""
     tops = {}
     for task in importance["task"].unique():
         heads = ranking.importance_map(importance, task)
@@ -50,7 +50,7 @@ def _heads(table: pd.DataFrame, column: str) -> dict[str, Floats]:
 
 
 def encoding(encoding: pd.DataFrame, fraction: float) -> dict[str, dict[str, Floats]]:
-    """How well the model's vectors of stimuli predict each voxel, (voxels,), by subject and task."""
+    """Return r of each voxel, (voxels,), by subject and task, as predicted from vectors of stimuli."""
     return {
         str(subject): {
             str(task): row.to_numpy()

@@ -41,10 +41,10 @@ SHIFTS, SAMPLE = 20, 2000
 def reliable(
     ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats, r: Floats, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Whether the other subjects predict each voxel, bool (voxels,): r above 0 at `FALSE_DISCOVERY_RATE`.
+    """Return which voxels the other subjects predict, bool (voxels,): r above 0 at `FALSE_DISCOVERY_RATE`.
 
-    The null distribution of r comes from circular shifts of `responses` (n, voxels) against the other
-    subjects' (see `p_value`), pooled over the subject's voxels or a sample. The false discovery
+    The null distribution of r comes from circular shifts of `responses` (n, voxels) against those of the
+    other subjects (see `p_value`), pooled over the subject's voxels or a sample of them. The false discovery
     rate is over the subject's voxels (Benjamini & Hochberg 1995). `ridges` are from the other subjects, one
     for each inner fold; `r` (voxels,) is the mean over these folds.
     """
@@ -76,8 +76,9 @@ def analyse_voxels(
     """Return the table `voxels`: reliability, selection and ceiling of every voxel in every fold.
 
     The held-out part of a fold has no influence on its reliability and selection; with only one subject,
-    reliability and ceiling are nan. `passages` are (N,), `nuisance` (N, regressors). Within a training part,
-    there is one fold fewer than the outer `folds`, but at least two.
+    reliability and ceiling are nan. All voxels are selected unless `only_reliable`. `passages` are (N,),
+    `nuisance` (N, regressors). Within a training part, there is one fold fewer than the outer `folds`, but at
+    least two. Raises ValueError if there are fewer passages than folds.
     """
     frames = []
     regressors = np.asarray(nuisance, dtype=float)
@@ -103,7 +104,7 @@ def analyse_voxels(
 
 
 def _subject_ridge(gram: Floats, split: Split) -> Ridge:
-    """Ridge regression from the Gram matrix of its features, (stimuli, stimuli)."""
+    """Return the ridge regression from features with this Gram matrix, (stimuli, stimuli)."""
     return Ridge.from_gram(*split.gram(gram), split.freedom)
 
 
@@ -125,21 +126,21 @@ BRAIN_ENCODING_SUMMARY = Schema(
 
 
 def vector_ridge(vectors: Floats, split: Split) -> Ridge:
-    """Ridge regression from vectors (N, d) of all stimuli."""
+    """Return the ridge regression from vectors (N, d) of all stimuli."""
     return Ridge.from_features(*split.standardised(vectors), split.freedom)
 
 
 def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) -> float:
-    """Test whether held-out responses are predicted at all, against every circular shift of the vectors.
+    """Return p for whether held-out responses are predicted at all, against circular shifts of the vectors.
 
     The statistic is the covariance of predicted and measured responses, summed over folds and voxels. With
     one penalty for all voxels it is a sum over pairs of stimuli, so shifting the vectors by 1, 2, ... stimuli
     across all folds needs no new fit. Shifts preserve the autocorrelation of vectors and responses. Shifting
     predictions within folds would be invalid: any two folds predict each other, which makes their scores
-    similar, and the first stimuli of a fold resemble the last ones of the preceding fold.
+    similar, and the first stimuli of a fold resemble the last stimuli of the preceding fold.
 
-    One-sided: (1 + number of shifts that reach the statistic) / (1 + shifts), at least 1 / stimuli.
-    `products` (stimuli, stimuli) are of responses without nuisance.
+    The test is one-sided: p is (1 + number of shifts that reach the statistic) / (1 + number of shifts), at
+    least 1 / stimuli. `products` (stimuli, stimuli) is the Gram matrix of responses without nuisance.
     """
     weights = np.zeros_like(products)
     for ridge, split in zip(ridges, splits, strict=True):
@@ -152,7 +153,7 @@ def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) 
 
 
 def shifted_sums(a: Floats, b: Floats) -> Floats:
-    """Sums (n,) over i and j of a[i, j] b[i + s, j + s] for s = 0, 1, ..., with circular indices."""
+    """Return sums (n,) over i and j of a[i, j] b[i + s, j + s] for s = 0, 1, ..., with circular indices."""
     index = np.arange(len(a))
     spectra = [fft.rfft(each[index[:, None], (index[:, None] + index) % len(a)], axis=0) for each in (a, b)]
     sums: Floats = fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n=len(a))
@@ -170,15 +171,15 @@ def analyse_encoding(
     """Return the tables 'brain_encoding' and 'brain_encoding_summary' of all subjects and tasks.
 
     `vectors` are (stimuli, d) by task; `regression` is `ridge` or `network`. The first table has the voxels
-    that some fold selects. `p_value` always tests ridge on them, in all folds: valid because vectors do not
-    influence the selection.
+    that some fold selects. `p_value` always tests ridge on these voxels, in all folds, which is valid because
+    vectors do not influence the selection. A subject without selected voxels has nan in the summary.
     """
     ridges = [[vector_ridge(each, split) for split in splits] for each in vectors.values()]
     regressions: Sequence[Sequence[Regression]] = ridges
     if regression == "network":
         seeds = [
             derive(seed, "fold", fold) for fold in range(len(splits))
-        ]  # the same seed, so that networks start with the same weights
+        ]  # the same for all tasks, so that their networks start with the same weights
         regressions = [
             [Network(*split.standardised(each), seed) for split, seed in zip(splits, seeds, strict=True)]
             for each in vectors.values()

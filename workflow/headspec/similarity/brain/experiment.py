@@ -12,12 +12,12 @@ from headspec.errors import DataError
 from headspec.similarity.brain import responses, stimuli
 from headspec.similarity.brain.folds import contiguous, inner_folds
 
-LEAST = 3  # stimuli in a fold: with two, every correlation is 1 or -1
-MARGIN = 3  # training stimuli beyond one for the mean and one per regressor
+LEAST = 3  # minimum number of stimuli in a fold: with two, every correlation is 1 or -1
+MARGIN = 3  # minimum number of training stimuli beyond one for the mean and one per regressor
 
 
 def check_experiment(study: Study) -> None:
-    """Read stimuli and responses; raise DataError with a line for each problem."""
+    """Read stimuli and responses, if the study has them; raise DataError with a line for each problem."""
     brain = study.brain
     if brain is None:
         return
@@ -40,7 +40,7 @@ def check_experiment(study: Study) -> None:
 
 
 def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:
-    """Yield problems with the number of folds."""
+    """Yield the first problem with the number of folds, if any."""
     units = stimuli.units(texts)
     n, unit = len(set(units)), "stimuli" if texts["passage"].isna().all() else "passages"
     if n < brain.folds:

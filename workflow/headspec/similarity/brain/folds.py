@@ -22,10 +22,10 @@ BLOCK = 16384
 
 
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
-    """The fold of each stimulus, (n,): contiguous folds of about equal size, of whole passages, none empty.
+    """Return the fold of each stimulus, (n,): contiguous, of whole passages and about equal size, none empty.
 
-    `passages` (n,) are in the order of presentation, with at least `folds` distinct ones; a passage whose
-    stimuli are scattered counts at the position of its first one.
+    `passages` (n,) are in the order of presentation; a passage whose stimuli are scattered counts at the
+    position of the first. Raises ValueError if there are fewer distinct passages than `folds`.
     """
     passage, names = pd.factorize(np.asarray(passages, dtype=object))
     if len(names) < folds:
@@ -41,7 +41,7 @@ def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
 
 
 def inner_folds(folds: int) -> int:
-    """Number of folds within a training part: one fewer than over all stimuli, but at least two."""
+    """Return the number of folds within a training part: one fewer than in all, but at least two."""
     return max(2, folds - 1)
 
 
@@ -64,10 +64,10 @@ class Split:
         return len(self.train) - int(np.linalg.matrix_rank(self.design[self.train]))
 
     def standardised(self, values: Floats) -> tuple[Floats, Floats]:
-        """Training and held-out rows of `values` (N, columns), without nuisance, of unit variance; float32.
+        """Return training and held-out rows of `values` (N, columns) without nuisance, with variance 1.
 
-        Coefficients, means and standard deviations are from the training stimuli; columns constant there
-        become 0.
+        Both are float32. Coefficients, means and standard deviations are from the training stimuli; columns
+        that are constant there become 0.
         """
         train, test = (values[rows].astype(np.float32) for rows in (self.train, self.test))
         largest = np.abs(train).max(axis=0)
@@ -93,7 +93,10 @@ class Split:
 
 
 def products(values: Floats, split: Split) -> Floats:
-    """Gram matrix (N, N) of the standardised columns of `values` (N, columns), divided by their number."""
+    """Return the Gram matrix (N, N) of standardised `values` (N, columns), divided by the number of columns.
+
+    Rows of stimuli in neither part of `split` are 0.
+    """
     total: Floats = np.zeros((len(values), len(values)))
     rows = np.concatenate([split.train, split.test])
     for start in range(0, values.shape[1], BLOCK):
@@ -104,12 +107,12 @@ def products(values: Floats, split: Split) -> Floats:
 
 
 def train_on_all(design: Floats) -> Split:
-    """A split that trains on all stimuli, the rows of `design` (N, 1 + nuisance), and holds out none."""
+    """Return a split that trains on all stimuli, rows of `design` (N, 1 + nuisance), and holds out none."""
     return Split(np.arange(len(design)), np.arange(0), design)
 
 
 def splits(passages: Sequence[object], nuisance: ArrayLike, folds: int) -> list[Split]:
-    """One split per fold, from passages (N,) and nuisance (N, regressors)."""
+    """Return one split per fold, from passages (N,) and nuisance (N, regressors); errors as `contiguous`."""
     regressors = np.asarray(nuisance, dtype=float).reshape(len(passages), -1)
     # given the column of ones, centring changes nothing, but keeps large numbers accurate in float32
     regressors = regressors - regressors.mean(axis=0)

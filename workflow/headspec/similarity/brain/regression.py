@@ -38,7 +38,7 @@ class Ridge:
 
     @classmethod
     def from_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
-        """Prepare from features (n, d) and (m, d) without mean and nuisance."""
+        """Prepare from features of training (n, d) and held-out stimuli (m, d), without mean and nuisance."""
         if train.shape[0] <= train.shape[1]:
             double = train.astype(np.float64)
             return cls.from_gram(double @ double.T, test @ double.T, freedom)
@@ -60,10 +60,10 @@ class Ridge:
         return (PENALTIES * mean).astype(self.squares.dtype)
 
     def gcv(self, total: Floats, inside: Floats) -> Floats:
-        """Score of generalised cross-validation, (penalties, voxels), up to a factor.
+        """Return the score of generalised cross-validation, (penalties, voxels), up to a factor.
 
-        Residual sum of squares / squared residual degrees of freedom (Golub, Heath & Wahba 1979), from the
-        sums of squares of responses `total` (voxels,) and squares of U' responses `inside` (k, voxels).
+        It is the residual sum of squares / squared residual degrees of freedom (Golub, Heath & Wahba 1979).
+        `total` (voxels,) are sums of squares of the responses, `inside` (k, voxels) squares of U' times them.
         """
         penalties = self.penalties[:, None]
         residual = penalties / (self.squares + penalties)  # fraction of each direction of U
@@ -76,8 +76,8 @@ class Ridge:
     def predict(self, responses: Floats) -> Floats:
         """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
 
-        Generalised cross-validation in the training part chooses each voxel's penalty, which is too low where
-        neighbouring stimuli are correlated.
+        Generalised cross-validation in the training part chooses each voxel's penalty; it chooses too low a
+        penalty where neighbouring stimuli are correlated.
         """
         predicted = np.empty((len(self.transfer), responses.shape[1]), self.transfer.dtype)
         for start in range(0, responses.shape[1], BLOCK):
@@ -89,9 +89,9 @@ class Ridge:
         return predicted
 
     def weights(self, products: Floats) -> Floats:
-        """Weights (m, n) of the training responses in predictions for held-out stimuli.
+        """Return the weights (m, n) of the training responses in predictions for held-out stimuli.
 
-        Products (n, n) of the training responses determine one penalty for all voxels.
+        The Gram matrix `products` (n, n) of the training responses determines one penalty for all voxels.
         """
         inside = ((self.basis.T @ products) * self.basis.T).sum(axis=1, keepdims=True)
         penalty = self.penalties[self.gcv(np.trace(products), inside).argmin()]
@@ -107,13 +107,13 @@ class Regression(Protocol):
 
 
 def correlation(predicted: Floats, measured: Floats) -> Floats:
-    """Pearson correlation of corresponding columns of two arrays (m, voxels); 0 where either is constant."""
+    """Return Pearson's r of corresponding columns of two arrays (m, voxels); 0 where either is constant."""
     r: Floats = (_unit(predicted) * _unit(measured)).sum(axis=0)
     return r
 
 
 def _unit(values: Floats) -> Floats:
-    """Columns scaled to mean 0 and length 1; constant columns become 0."""
+    """Return columns with mean 0 and length 1; constant columns become 0."""
     centred: Floats = values - values.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     varies = length > CONSTANT * np.abs(values).max(axis=0)
@@ -127,11 +127,11 @@ def encode(
     responses: Floats,
     selected: NDArray[np.bool_],
 ) -> Floats:
-    """Encoding scores (models, voxels): mean r over the folds that select the voxel; nan where none does.
+    """Return scores (models, voxels): mean r over the folds that select the voxel; nan where none does.
 
     A correlation over all folds at once would include the fold means: each is predicted from the other folds,
-    and so is low where the measured mean is high, so that pure noise would score below 0. Every model has a
-    regression per split; `responses` are (stimuli, voxels), `selected` is bool (folds, voxels).
+    and is therefore low where the measured mean is high, so that pure noise would score below 0. Every model
+    has a regression per split; `responses` are (stimuli, voxels), `selected` is bool (folds, voxels).
     """
     total = np.zeros((len(regressions), responses.shape[1]))
     for i, (split, chosen) in enumerate(zip(splits, selected, strict=True)):
@@ -171,7 +171,7 @@ class Network:
 
 
 def _fit(train: torch.Tensor, test: torch.Tensor, responses: torch.Tensor, seed: int) -> torch.Tensor:
-    """Predictions (m, voxels) of one network at the epoch with the lowest validation error."""
+    """Return the predictions (m, voxels) of one network at the epoch with the lowest validation error."""
     import torch
     from torch import nn
 

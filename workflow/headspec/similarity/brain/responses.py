@@ -57,8 +57,8 @@ class VoxelChecks:
 def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
     """Return each subject's responses to the stimuli `ids`, in that order; subjects are sorted by name.
 
-    Raises the errors of `scan`. All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take
-    2.4 GB.
+    All responses are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB. Raises
+    DataError as `scan`.
     """
     sums: dict[str, Voxels] = {}
 
@@ -81,8 +81,9 @@ def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
 def scan(path: Path, ids: Sequence[str], visit: Callable[[str, int, Voxels], None]) -> dict[str, VoxelChecks]:
     """Read the responses once, a few rows at a time, and return the checks of voxels by subject.
 
-    `visit` is called for every row with the subject, the position of the stimulus in `ids`, and the voxels.
-    Raises DataError with a line for each problem, at most one per subject.
+    `visit` is called for every valid row with the subject, the position of the stimulus in `ids`, and the
+    voxels. Raises DataError with a line for each problem, at most one per subject; at once if the file cannot
+    be read as such a table.
     """
     position = {name: i for i, name in enumerate(ids)}
     checks: dict[str, VoxelChecks] = {}
@@ -125,7 +126,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, Voxels]]:
-    """Subject, stimulus and voxels of every row; values beyond float32 become infinite."""
+    """Yield subject, stimulus and voxels of every row; values beyond float32 become infinite."""
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_AHEAD) as file:
             _check_columns(file.schema_arrow, path.name)

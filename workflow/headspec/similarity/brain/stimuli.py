@@ -29,24 +29,27 @@ Floats = NDArray[np.float64]
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
-    """Number of occurrences of each word in `texts`."""
+    """Return the number of occurrences of each word in `texts`."""
     return Counter(word for text in texts for word in words_alone(text))
 
 
 def length(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Number of characters in each text, (n,): unlike that of words, not constant for one-word stimuli."""
+    """Return each text's number of characters, (n,); unlike that of words, it varies for one-word stimuli."""
     return np.array([len(text) for text in stimuli["text"]], dtype=float)
 
 
 def position(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Position of each stimulus, (n,), from 0, in its passage or, without passages, among all."""
+    """Return the position of each stimulus, (n,), from 0, in its passage or, without passages, among all."""
     if stimuli["passage"].isna().all():
         return np.arange(len(stimuli), dtype=float)
     return np.asarray(stimuli.groupby("passage").cumcount(), dtype=float)
 
 
 def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Mean log frequency of each text's words, (n,), with one added to each count, so that none is 0."""
+    """Return the mean log frequency of each text's words, (n,); one is added to each count to avoid 0.
+
+    A text without words has the value of a word that does not occur.
+    """
     total = sum(counts.values()) + 1
     logs = [[np.log((counts.get(word, 0) + 1) / total) for word in words_alone(t)] for t in stimuli["text"]]
     return np.array([np.mean(each) if each else -np.log(total) for each in logs])
@@ -58,7 +61,7 @@ BUILT_IN = {"length": length, "position": position, "frequency": frequency}
 
 
 def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str, int]) -> Floats:
-    """The regressors `names`, built in or columns of `stimuli`, as (n, regressors).
+    """Return the regressors `names`, built in or columns of `stimuli`, (n, regressors).
 
     `stimuli`, in the order of presentation, have columns text, passage (null if absent) and regressors;
     `counts` are occurrences of words in a large sample of texts.
@@ -78,9 +81,10 @@ COLUMNS = ("stimulus_id", "text", "passage")
 
 
 def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
-    """Read stimuli in the order of presentation; DataError with a line for each problem.
+    """Return stimuli in the order of presentation, from a file or a package.
 
     Columns are stimulus_id, text, passage (null if absent), and the `regressors` that are not built in.
+    Raises DataError with a line for each problem.
     """
     path = locate(source, KEY)
     extra = [name for name in regressors if name not in BUILT_IN]
@@ -143,5 +147,5 @@ def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: l
 
 
 def units(stimuli: pd.DataFrame) -> list[object]:
-    """Units that folds do not split: passages or, without passages, stimuli."""
+    """Return the unit of each stimulus that folds do not split: its passage or, without passages, itself."""
     return stimuli["stimulus_id" if stimuli["passage"].isna().all() else "passage"].to_list()
