@@ -85,7 +85,7 @@ def check_model(path: Path, model: Model, key: str) -> None:
 
 
 def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
-    """Raise ModelError if a prompt has a mask but the model at `path` continues texts, or vice versa."""
+    """Raise ModelError if a task needs a masked language model and this model is causal, or vice versa."""
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
@@ -107,7 +107,10 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
 
 
 def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
-    """Raise ModelError if the model cannot read continuations side by side, as the key `task` requires."""
+    """Raise ModelError if the model cannot read continuations side by side, as the key `task` requires.
+
+    It also raises if texts of `max_length` tokens exceed the model's window of attention.
+    """
     config = settings(path, key, model.source)
     if config.get("model_type") in WITHOUT_CACHE:
         raise ModelError(
@@ -147,7 +150,7 @@ def _missing_head(path: Path) -> str | None:
 def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
-    """Yield problems with the tokens of prompts and answers."""
+    """Yield problems with the tokens of prompts and answers, and with a model that cannot score them."""
     from headspec.models.tokenization import tokenizer  # slow to import
 
     loaded = tokenizer(model, key)

@@ -30,11 +30,12 @@ def prompted(
     where: str = "the model",
     tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> MultiTask:
-    """Return a language model as encoder; the vector of a prompt is the state of its last token or its mask.
+    """Return a language model, in which the vector of a prompt is the state of its last token or its mask.
 
     `answers` has, per task, the token of each class's answer; it is empty where continuations are scored or
     written, for which a model needs its `tokenizer`.
-    Raise ModelError if continuations side by side do not score the same as one by one; `where` names the
+
+    Raises ModelError if continuations side by side get other states than one by one; `where` names the
     config key and the source of the model.
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
@@ -49,7 +50,7 @@ def prompted(
 
 @torch.no_grad()
 def check_beside(model: PreTrainedModel, where: str) -> None:
-    """Raise ModelError if continuations in one row get other states than alone."""
+    """Raise ModelError if continuations in one row get other states than alone, or cannot be read so."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
     row, owner = (torch.tensor([each], device=device_of(encoder)) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
