@@ -56,7 +56,7 @@ class MissingError(DataError):
 
 
 class DamageError(DataError):
-    """A file of the results is unreadable, changed after it was written, or moved to another file's place."""
+    """A file of the results is damaged, changed after it was written, or moved to another file's place."""
 
 
 class StorageError(HeadspecError):

@@ -24,8 +24,8 @@ def closed_by(
 ) -> AbstractContextManager[None]:
     """Return a block in which vectors `instead` replace those of `heads`, bool (layers, heads).
 
-    A block is for all examples of a batch, or a `part`. Where beams repeat each example, they repeat its
-    vectors.
+    A block is for all examples of a batch, or a `part`. Where beams repeat an example, its vectors are
+    repeated, too.
     """
     if part is not None:
         part = slice(part.start * gates.sequences, part.stop * gates.sequences)
@@ -49,7 +49,7 @@ def each_replaced(
 ) -> Iterator[torch.Tensor]:
     """Yield the result of `run` without each head of `exists`, bool (layers, heads), in order.
 
-    Without `instead`, heads are closed. `passes` must have recorded `run`.
+    Without `instead`, each head is closed. `passes` must have recorded `run`.
     """
     for row in np.flatnonzero(exists.any(axis=1)).tolist():
         vectors = None if instead is None else instead(row)

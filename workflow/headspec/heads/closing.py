@@ -22,11 +22,11 @@ Closing = Callable[[Batch], Close]
 
 
 def closing(model: MultiTask, task: str, examples: Examples, ablation: str, device: Device) -> Closing | None:
-    """Return a function from a batch of a task's examples to what closes heads there; None for gates.
+    """Return a function from a batch of a task's examples to what closes heads there; None if gates do.
 
-    Means are over the tokens of the random half of the examples without the example itself, and vectors are
-    of the example half of all further on in a random order. The caller enters autocast. Raises DataError if
-    there is no other example.
+    Means are over the tokens of the random half of the examples that lacks the example itself. Resampled
+    vectors are those of the example half of all examples further on in a random order. The caller enters
+    autocast. Raises DataError if there is no other example.
     """
     if ablation == ZERO:
         return None
@@ -72,7 +72,7 @@ def half_means(
 def of_others(model: MultiTask, batch: Batch, donors: Batch, passes: Resuming | Replacing) -> Instead:
     """Return a function from a row to context vectors of other examples, (batch, tokens, heads, size).
 
-    Example i gets those of the i-th of `donors`, (batch,). Tokens are aligned from the end if the last one is
+    Example i gets those of example i of `donors`. Tokens are aligned from the end if the last one is
     the text's vector, else from the beginning, and repeat where the donor is shorter.
     """
     passes.record(partial(model.read, donors))

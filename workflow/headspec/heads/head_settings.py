@@ -33,7 +33,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
 
 
 def check_head_counts(study: Study) -> None:
-    """Raise a ModelError listing every setting that would prune none or all of a model's heads."""
+    """Raise a ModelError that lists all settings that prune no head of a model, or more than it has."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}
@@ -93,7 +93,7 @@ def read_head_list(source: str, key: str) -> list[list[int]]:
 
 
 def check_head_lists(study: Study) -> None:
-    """Check all head lists of a study against its models; raise HeadspecError if any is wrong."""
+    """Raise one HeadspecError for all wrong head lists of a study, checked against its models."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
         there = None

@@ -34,9 +34,9 @@ STEPS = 8
 def gate_derivatives(
     gates: HeadGates, losses: Losses, n: int, closed: np.ndarray | None = None
 ) -> torch.Tensor:
-    """Return each example's derivative with respect to every head's gate, at 1, (n, layers, heads).
+    """Return each example's derivative with respect to every head's gate, (n, layers, heads).
 
-    Gates of heads in `closed`, bool (layers, heads), are at 0.
+    It is taken with all gates at 1, but those of heads in `closed`, bool (layers, heads), at 0.
     """
     values = ones(gates, n)
     if closed is not None:
@@ -45,7 +45,7 @@ def gate_derivatives(
 
 
 def token_derivatives(gates: HeadGates, losses: Losses, n: int, tokens: int) -> torch.Tensor:
-    """Return the derivative with respect to a gate for every token, (n, tokens, layers, heads).
+    """Return the derivatives with respect to a gate for every token, (n, tokens, layers, heads).
 
     `tokens` is the largest number of tokens in a layer.
     """
@@ -158,7 +158,7 @@ def by_batch(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Compute values of examples that need a backward pass, in batches of similar length.
+    """Return values of examples that need a backward pass, computed in batches of similar length.
 
     Weights get no gradients and dropout is off; on return both are restored and gates removed. Raises
     NumericalError, naming `what`, if a value is not finite.
@@ -186,7 +186,7 @@ def by_batch(
 def importance(
     model: MultiTask, examples: dict[str, Examples], samples: int, rng: np.random.Generator, device: Device
 ) -> pd.DataFrame:
-    """Return the table `importance`: every head's importance for every task, in ten folds of samples.
+    """Return the table `importance`: every head's importance for every task, in up to ten folds of samples.
 
     I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4): the mean over folds,
     weighted by n. `fisher` is the mean squared derivative, the diagonal of the empirical Fisher information

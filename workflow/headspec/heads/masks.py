@@ -17,7 +17,7 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 @dataclass(frozen=True)
 class Mask:
-    """Heads to prune; fields are named as in the table `pruning`."""
+    """Heads to prune; the fields other than `closed` are columns of the table `pruning`."""
 
     pruned_for: str
     order: str | None
@@ -27,14 +27,14 @@ class Mask:
 
 
 def random_heads(exists: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `n` of the existing heads uniformly without replacement; bool (layers, heads)."""
+    """Return `n` of the existing heads, drawn uniformly without replacement, as bool (layers, heads)."""
     closed, places = np.zeros(exists.shape, dtype=bool), np.flatnonzero(exists)
     closed.flat[rng.choice(places, n, replace=False)] = True
     return closed
 
 
 def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw random heads from `exists`, the same number per layer as in `reference`, bool (layers, heads)."""
+    """Return random heads of `exists`, as many per layer as in `reference`, as bool (layers, heads)."""
     closed = reference.copy()
     for row, there in zip(closed, exists, strict=True):
         row[there] = rng.permuted(row[there])
@@ -84,7 +84,7 @@ def draw_rows(draw: int, size: int | None, n: int, rng: np.random.Generator) -> 
     """Return the rows (size,), among `n`, on which random mask `draw` is evaluated; all if `size` is None.
 
     Consecutive draws take consecutive windows of a circular permutation drawn with `rng` (the same for
-    every draw), so that every row is used equally often.
+    every draw), so that no row is used more than once more than another.
     """
     if size is None or size >= n:
         return np.arange(n)
@@ -122,11 +122,11 @@ def listed_heads_mask(
 def listed_masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """Return the masks of each list: none, its heads, heads by `joint_importance`, and `draws` random sets.
+    """Return the masks of each list: no head, its heads, top heads by `joint_importance`, and random heads.
 
-    All sets of a list have the same number of heads. `lists` maps names to masks (layers, heads),
-    `importances` tasks to maps of that shape. Random masks depend only on the list, so that seeds and methods
-    share them.
+    There are as many top heads as heads in the list; each of `draws` random sets also has as many per layer.
+    `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
+    depend only on the list, so that seeds and methods share them.
     """
     planned, together = {}, joint_importance(list(importances.values()))
     exists = existing(together)

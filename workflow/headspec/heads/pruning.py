@@ -1,4 +1,4 @@
-"""Important attention-head pruning (IAP): every task evaluated under every mask."""
+"""Important attention-head pruning (IAP): every task is evaluated under every mask."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -46,13 +46,13 @@ EVALUATION = Schema(
 
 
 class MaskedPredictions(NamedTuple):
-    """Predictions for rows under masks; in `evaluated`, all rows, masked where not evaluated.
+    """Predictions of rows under masks; `evaluated` returns all rows, masked where not evaluated.
 
     Attributes
     ----------
     values : (masks, rows) class indices or scores, or (masks, rows, values)
-    probabilities : of classes, float32, (wanted masks, rows, classes)
-    texts : (masks, rows), None for tasks that predict none
+    probabilities : of classes, float32, (wanted masks, rows, classes); empty if there are none
+    texts : (masks, rows), None for tasks that predict no texts
     """
 
     values: np.ndarray
@@ -83,7 +83,7 @@ def evaluated(
     probabilities: bool = False,
     ablation: str = ZERO,
 ) -> dict[str, MaskedPredictions]:
-    """Evaluate every task under every mask.
+    """Return the predictions of each task under every mask.
 
     Each batch is padded once for all masks that are evaluated on the same examples. Raises NumericalError if
     a prediction is not finite.
@@ -142,7 +142,7 @@ def under_masks(
     wanted: Collection[int] = (),
     closing: Closing | None = None,
 ) -> MaskedPredictions:
-    """Predict `rows` under each of `masks`; a batch is padded once for all masks.
+    """Return predictions of `rows` under each of `masks`; a batch is padded once for all masks.
 
     Heads are closed by gates, or by `closing`. With gates, decoders that support it read the shared prefix of
     a task's prompts once per batch and mask. The model must be on the device and in evaluation mode, and the

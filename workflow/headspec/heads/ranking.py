@@ -14,7 +14,7 @@ from headspec.head_arrays import as_array, existing
 
 
 def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
-    """Return the fold of each example, (n,): blocks with the same number of distinct inputs, in order.
+    """Return the fold of each example, (n,): blocks with nearly equal numbers of distinct inputs, in order.
 
     Examples with the same input share a fold, since duplicates in two folds would make the folds agree.
     There are no more folds than distinct inputs.
@@ -25,7 +25,7 @@ def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
 
 
 def fold_means(fold: NDArray[np.intp], **values: np.ndarray) -> pd.DataFrame:
-    """Return means over each fold, a row per fold, layer and existing head.
+    """Return the means over each fold, with a row per fold, layer and existing head.
 
     `fold` is (n,), from 0 without gaps; `values` maps measures to (n, layers, heads), nan where there is no
     head. Columns are fold, layer, head, n (examples) and `values`.
@@ -45,7 +45,8 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
     """Return every head's importance for `task`, (layers, heads), nan where there is no head.
 
     It is the mean over samples (Li et al. 2023, Eq. 4): the folds of the table `importance` weighted by n.
-    `column` is 'importance', or 'fisher' for the Fisher information of the gates.
+    `column` is 'importance', or 'fisher' for the Fisher information of the gates. Raises DataError if the
+    table lacks the task.
     """
     rows = importance[importance["task"] == task]
     if rows.empty:
@@ -58,7 +59,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
 
 
 def joint_importance(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of several tasks' maps (..., layers, heads), each divided by its mean size.
+    """Return the sum of several tasks' maps (..., layers, heads), each divided by its mean absolute value.
 
     Losses differ in scale; without the division, the task with the largest gradients would set the ranking.
     """

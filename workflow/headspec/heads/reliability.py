@@ -48,7 +48,7 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
 def reliability(
     importances: Iterable[tuple[Run, pd.DataFrame | str]], fraction: float, processes: int = 1
 ) -> pd.DataFrame:
-    """Return the table 'reliability'; a pair of tasks or methods has a row for each of the two.
+    """Return the table 'reliability'; a pair of tasks or methods has a row for each member.
 
     For split halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
     2r / (1 + r). `importances` pairs each run with its table 'importance' or the table's path; `fraction`

@@ -33,7 +33,7 @@ def arguments(batch: Any, device: torch.device) -> dict[str, Any]:
 
 
 def _tensor(name: str, value: Any) -> Any:
-    """Return lists and arrays of numbers as a tensor; ValueError if their rows differ in length."""
+    """Return lists and arrays of numbers as a tensor. Raises ValueError if their rows differ in length."""
     if not isinstance(value, (list, np.ndarray)):
         return value
     try:

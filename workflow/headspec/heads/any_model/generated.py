@@ -27,29 +27,30 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Generated:
-    """A metric of the answers that a model writes after `prompts`, for `head_curve`.
+    """A metric of the answers that a model writes after `prompts`, for `head_curve` and `joint_knockouts`.
 
-    Texts end at a stop string, a token that ends texts, or after `max_new_tokens`. Other settings, such as
+    Texts end at a stop string, at a token that ends texts, or after `max_new_tokens`. Other settings, such as
     top-k, are those of the model's generation config.
 
     Attributes
     ----------
     score : compares a text with an answer
 
-        - ``exact_match``: the same, but for white space around them
-        - ``f1``: of words, as in SQuAD (Rajpurkar et al. 2016)
+        - ``exact_match``: they are the same, but for white space around them
+        - ``f1``: F1 of their words, as in SQuAD (Rajpurkar et al. 2016)
         - ``contains``: the answer is anywhere in the text
         - ``number``: the last numbers of both have the same value
 
         or a function of a text, which may be empty, and an answer that returns a number
-    max_new_tokens : of a text
-    stop : strings that end a text; they are no part of it
-    pattern : a regular expression; instead of texts and answers, the first group of its last match in them
-        is compared: an answer without a match as a whole, a text without one as empty
+    max_new_tokens : maximum number of tokens of a text
+    stop : strings that end a text; they are not part of it
+    pattern : a regular expression; the first group of its last match, or the match if it has no group, stands
+        for a text and, unless `score` is a function, for an answer. A text without a match is empty, and an
+        answer without one is compared as a whole.
     temperature : 0 writes the most likely token; above, tokens are drawn
-    samples : texts for each prompt, whose mean is its value; with a temperature
-    references : what texts are compared with, instead of `answers`: one for each prompt, for a function of
-        anything
+    samples : number of texts for each prompt, whose mean is its value; several need a temperature
+    references : what texts are compared with, instead of `answers`: one for each prompt; a function takes
+        any objects, other scores texts
     seed : of samples, the same for all sets of heads
 
     Raises
@@ -114,7 +115,7 @@ class Generated:
             raise ValueError(f"references: {error}, of example {example}; expected one") from None
 
     def value(self, text: str, reference: Any, example: int | None = None) -> float:
-        """Return the score of a text, of this example; ScoreError if the function fails."""
+        """Return the score of a text of an example. Raises ScoreError if a function fails."""
         if isinstance(self.score, str):
             found = extracted(text, self.pattern)
             expected = extracted(reference, self.pattern)
@@ -130,12 +131,17 @@ class Writing:
     Parameters
     ----------
     batches : as `text_batches.made` makes them
-    answers, numbers : those of all examples, and the numbers of the examples in `batches`
+    answers, numbers : the answers of all examples, and the numbers of the examples in `batches`
 
     Attributes
     ----------
-    texts : of the last call of `values`, a list for each sample
-    written : examples and texts of all calls, in order
+    texts : texts of the last call of `values`, a list for each sample
+    written : pairs (example, text) of all calls, in order
+
+    Raises
+    ------
+    ValueError
+        The model cannot write, something is missing, references do not fit, or texts would be too long.
     """
 
     def __init__(
@@ -180,7 +186,7 @@ class Writing:
         return left_padded(rows, self.pad)
 
     def _fits(self, tokens: int) -> None:
-        """Raise ValueError if texts do not fit after so many tokens."""
+        """Raise ValueError if the model cannot take `max_new_tokens` after so many tokens."""
         most = positions(self.model.config.get_text_config().to_dict())
         if most and tokens + self.metric.max_new_tokens > most:
             raise ValueError(
@@ -189,9 +195,9 @@ class Writing:
             )
 
     def values(self, number: int, part: slice) -> torch.Tensor:
-        """Return the values of part of a batch by its number, (n,); the model writes with the gates of now.
+        """Return the values of part of a batch by its number, (n,); the model writes with its present gates.
 
-        Raise ScoreError, with all texts written so far, if the score fails.
+        Raises ScoreError, with all texts written so far, if the score fails.
         """
         self.texts = [self._texts(number, sample, part) for sample in range(self.metric.samples)]
         expected = self.expected[number][part]
@@ -217,7 +223,7 @@ class Writing:
         return texts
 
     def warn(self) -> None:
-        """Warn if no text so far had a stop string."""
+        """Warn if there are stop strings and no text so far had one."""
         if self.metric.stop and self._unstopped == len(self.written):
             log.warning(
                 "metric: none of %d texts has %s; they end by the model's own end or after %d tokens",

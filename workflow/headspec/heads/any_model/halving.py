@@ -18,13 +18,14 @@ Result = TypeVar("Result")
 
 
 class Halving:
-    """Computes on whole batches, and where memory runs out on halves, from there on.
+    """Compute on whole batches and, once memory runs out, on smaller and smaller parts.
 
-    A model whose passes several processes run together is not halved: one of them cannot start again alone.
+    Batches of a model that several processes run together are not halved: one process cannot start again
+    alone.
 
     Attributes
     ----------
-    most : examples that are computed at once
+    most : maximum number of examples that are computed at once
     """
 
     def __init__(self, model: nn.Module, most: int = sys.maxsize) -> None:
@@ -33,7 +34,7 @@ class Halving:
     def over(self, n: int, compute: Callable[[slice], Result]) -> Iterator[Result]:
         """Yield the results of `compute` for parts of `n` examples, in order.
 
-        It is repeated where it runs out of memory; of a single example, its error is raised.
+        Where it runs out of memory, it is repeated with half as many; for one example, the error is raised.
         """
         start = 0
         while start < n:

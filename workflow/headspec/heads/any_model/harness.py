@@ -1,4 +1,4 @@
-"""Tasks of lm-evaluation-harness without a set of heads, and without random ones."""
+"""Tasks of lm-evaluation-harness without a set of heads, and without random heads."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def evaluate(
     seed: int = 0,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Return metrics of lm-evaluation-harness with all heads, without some, and without random ones.
+    """Return metrics of lm-evaluation-harness with all heads, without some, and without random heads.
 
     Parameters
     ----------
     lm : ``lm_eval.models.huggingface.HFLM`` of any model that `HeadGates` takes, also a smaller one of
         `remove_heads`; its batch size is halved where batches do not fit in memory
     tasks : as in ``lm_eval.simple_evaluate``: names, or configs of tasks
-    heads : the closed ones: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer, head)
-    draws : random sets with the same number of heads, and random sets from the same layers
-    seed : of these
+    heads : heads to close: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer, head)
+    draws : number of random sets with as many heads, and of those with as many in each layer
+    seed : of the random sets
     settings : more arguments of ``lm_eval.simple_evaluate``, such as ``limit`` and ``num_fewshot``
 
     Returns
@@ -60,11 +60,12 @@ def evaluate(
         - task; metric, with its filter if it has one
         - order: 'none', 'closed', 'random', or 'same_layers', random heads of the layers of those closed
         - heads, their number
-        - value: of random heads the mean over draws
-        - se: the harness's standard error; of random heads over examples and draws; nan if it has none
-        - low, high: of random heads the smallest and the largest value of a draw
-        - p: of random heads the share of draws that are no better than the closed heads, with these among
-          them: at least 1 / (draws + 1)
+        - value: for random heads, the mean over draws
+        - se: the harness's standard error, nan if it gives none; for random heads, over examples and draws,
+          nan for a single draw
+        - low, high: for random heads, the smallest and the largest value of a draw
+        - p: for random heads, the share of draws that are no better than the closed heads, which are counted
+          among them: at least 1 / (draws + 1)
 
     Raises
     ------
@@ -73,7 +74,7 @@ def evaluate(
     ModelError
         Heads are not found.
     TypeError, ValueError
-        `lm` has no model of transformers, or `heads` are not those of the model.
+        `lm` has no model of transformers, `heads` are none or not those of the model, or `draws` is below 1.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def evaluate(
 
 
 def _that_fit(lm: Any, results: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return results of the harness, where memory runs out with half the batch size, from there on."""
+    """Return the harness's results; where memory runs out, halve the batch size, also for later calls."""
     while True:
         try:
             return results()

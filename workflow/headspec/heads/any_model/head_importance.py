@@ -62,22 +62,23 @@ def head_importance(
         - ``signed``: minus the derivative, the first-order estimate of ``ablation``
         - ``tokens``: sum over tokens of absolute derivatives by a gate on each token (code released with
           Michel et al. 2019)
-        - ``integrated``: minus the derivative, its mean while all gates go from 0 to 1 together
-          (Sundararajan et al. 2017): over all heads, the rise of the loss when all are closed
+        - ``integrated``: minus the derivative, averaged while all gates go from 0 to 1 together
+          (Sundararajan et al. 2017); summed over heads, the rise of the loss when all are closed
         - ``ablation``: exact rise of the loss with the head closed; a pass for each head
-        - ``knockouts``: its estimate from as many passes, each without a twentieth of the heads; for standard
-          errors and metrics, `joint_knockouts`
-        - ``mean_ablation``: with the mean of its context vectors over the tokens of half of the examples, the
-          half without the example itself
-        - ``resample_ablation``: with its context vectors of another example, half of all further on (Chan et
-          al. 2022), or of the `corrupted` one (activation patching)
+        - ``knockouts``: estimate of ``ablation`` from as many passes, each without a twentieth of the heads;
+          for standard errors and metrics, use `joint_knockouts`
+        - ``mean_ablation``: rise with the head's context vectors replaced by their mean over the tokens of
+          the half of the examples that lacks the example itself
+        - ``resample_ablation``: rise with them replaced by those of another example, half of all further on
+          (Chan et al. 2022), or of the `corrupted` one (activation patching)
         - ``attribution``: first-order estimate of the latter (attribution patching; Syed et al. 2023)
 
-        or ``magnitude``: Frobenius norm of W_V W_O, which needs neither batches nor loss
+        or ``magnitude``: the Frobenius norm of W_V W_O, which needs neither batches nor loss
     normalize : "layer" divides scores by the square root of the layer's sum of squares (as Michel et al.)
     corrupted : batches like `batches`, or prompts or texts as many as `prompts` or `texts`, with as many
         tokens in each example; for `attribution` and `resample_ablation`
-    inputs : in which heads are found, as in `HeadGates`; by default the usual ones, or the first batch
+    inputs : arguments with which heads are found, as in `HeadGates`; by default the usual ones, or the first
+        batch
     tokenizer : for `texts` or `prompts`, which replace `batches`
     texts, labels : n texts or pairs, each with a class (its number, or its name in the config) or a score
     prompts, answers : n prompts of a language model, each with the answer that it should write; the loss is
@@ -91,14 +92,14 @@ def head_importance(
     Raises
     ------
     ModelError
-        Heads are not found, the loss of examples is not known, or layers have no derivative, as of quantised
-        weights; with `magnitude`, W_V or W_O are not matrices of floats.
+        Heads are not found, the loss of examples is not known, or layers have no derivative, such as those
+        with quantised weights; with `magnitude`, W_V or W_O are not matrices of floats.
     NumericalError
         A value is not finite.
     ValueError
         There are no examples, or arguments do not fit together.
     TypeError
-        `model` is not a model of transformers, or `tokenizer` no tokenizer.
+        `model` is not a model of transformers, or `tokenizer` is not a tokenizer.
 
     Examples
     --------

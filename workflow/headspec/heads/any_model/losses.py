@@ -88,8 +88,8 @@ LOSSES: tuple[Example, ...] = cross_entropy, next_tokens, squared_error, binary_
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     """Return the function of `LOSSES` whose mean over a labelled `batch` is the loss that the model returns.
 
-    It is identified by a pass over a few examples or, where several fit (half precision), by one pass for
-    each example. Raises ModelError if the model returns no loss, or none of these.
+    It is identified by a pass over a few examples or, where that leaves doubt (as in half precision) or runs
+    out of memory, by a pass for each of them. Raises ModelError if the model returns no loss, or another.
     """
     name = type(model).__name__
     if not isinstance(batch.get(LABELS), torch.Tensor):
@@ -127,8 +127,8 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
 def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, float], bool]:
     """Return the relative difference of each of `LOSSES` from the model's loss, and whether it is float32.
 
-    The dict is empty if the model's loss is not finite. With several labels per example, losses are compared
-    as means over all labels, as models return them.
+    The dict is empty if the model's loss is not finite. Raises ModelError if there is none. With several
+    labels per example, losses are compared as means over all labels, as models return them.
     """
     outputs = model(**fresh(batch))
     own = getattr(outputs, "loss", None)
@@ -158,7 +158,8 @@ def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
 
 
 Floats = NDArray[np.float64]
-#: the name of a metric, a function of outputs and batch that returns each example's value, (batch,), or texts
+#: the name of a metric, a function of outputs and batch that returns each example's value, (batch,), or what
+#: writes texts and scores them
 Measure = str | Loss | Writing
 #: name of the default metric, the mean loss
 LOSS = "loss"
@@ -257,7 +258,7 @@ class Evaluation:
 
 
 def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return the predicted class, score, (batch,), or labels, (batch, labels)."""
+    """Return predicted classes or scores, (batch,), or labels, (batch, labels); ValueError if none fits."""
     logits, labels = getattr(outputs, "logits", None), batch.get(LABELS)
     if not isinstance(logits, torch.Tensor) or not isinstance(labels, torch.Tensor):
         raise ValueError("metric: got a name, which needs logits of the model and labels in batches")

@@ -232,7 +232,7 @@ class Scored:
         self._paths = Paths(gates.model) if derivative else None
 
     def start(self, batch: Inputs, donors: Inputs | None = None, shift: int | None = None) -> None:
-        """Move to the next batch."""
+        """Move to the next batch; only the first is checked for lost derivatives."""
         if self.n:
             self._paths = None
         self._before += self.n
@@ -270,7 +270,8 @@ class Scored:
     def losses(self) -> torch.Tensor:
         """Run the model and return the loss of each example, (n,).
 
-        Raises ModelError if a derivative is missing, ValueError if `loss` returns anything else.
+        Raises ModelError if the first batch shows that a derivative is missing, and ValueError if `loss`
+        returns anything but a tensor (n,).
         """
         shared = any(len(site.rows) > 1 for site in self.gates.sites)  # whose calls are counted
         kept = shared or any(map(is_past, self.batch.values()))  # which layers that compute again do not see
@@ -300,7 +301,7 @@ class Scored:
         return joined([*self.halving.over(count(batch, main), of)])
 
     def average(self, batches: Iterable[Inputs]) -> None:
-        """Compute the means over `batches`, and restart from the first."""
+        """Compute `means` over `batches`; the next batch is then the first again."""
         for batch in batches:
             self.start(batch)
             contexts = self.contexts(batch)

@@ -30,7 +30,7 @@ from headspec.seeds import derive
 
 
 def gradient(scored: Scored) -> torch.Tensor:
-    """Return dL/dgate, whose absolute values are Eq. 4, (n, layers, heads)."""
+    """Return dL/dgate, (n, layers, heads), whose mean absolute values are Eq. 4 of Li et al. (2023)."""
     return gate_derivatives(scored.gates, scored.losses, scored.n)
 
 
@@ -70,13 +70,13 @@ def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = Non
 
 
 def mean_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss with a head's vectors averaged over examples, (n, layers, heads)."""
+    """Return the rise of the loss with a head's mean vectors of the other half, (n, layers, heads)."""
     return ablation(scored, scored.means.others(scored.half).__getitem__)
 
 
 @torch.no_grad()
 def resample_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss with a head's vectors from another example, (n, layers, heads)."""
+    """Return the rise of the loss with a head's vectors of another or corrupted input, (n, layers, heads)."""
     assert scored.donors is not None
     donated = scored.contexts(scored.donors)
     if scored.shift is None:
@@ -88,7 +88,7 @@ def resample_ablation(scored: Scored) -> torch.Tensor:
 
 
 def _design(exists: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return one pass per head, (passes, layers, heads), each with the heads that it closes."""
+    """Return the heads that each pass closes, (passes, layers, heads), as many passes as heads."""
     return joint.drawn(exists, int(exists.sum()), np.random.default_rng(derive(0, "knockouts")))
 
 
@@ -115,12 +115,13 @@ class Score:
 
     Attributes
     ----------
-    values : returns values of examples, (n, layers, heads), whose mean is the score; none if it needs no
+    values : returns values of examples, (n, layers, heads), whose mean is the score; None if it needs no
         examples
     absolute : whether the score is the mean of absolute values instead
     derivative : whether it needs derivatives of the loss
-    averaged : whether it needs the means of all examples
-    donors : source of replacement vectors: 'corrupted' inputs, these or 'others' of the examples, or none
+    averaged : whether it needs the mean context vectors of all examples
+    donors : source of replacement vectors: 'corrupted' inputs, 'others' for these if given and else other
+        examples, or '' for none
     tokens : whether each token has its own gates
     solved : returns the values, (n, layers, heads), if `values` returns those of passes, (n, passes); takes
         these, and which heads exist
@@ -138,7 +139,7 @@ class Score:
 
     @property
     def by_example(self) -> bool:
-        """Whether it needs only the gates and the loss of a single example."""
+        """Whether it can be computed from single examples, with one gate per head."""
         return not (self.averaged or self.donors or self.tokens)
 
 

@@ -31,9 +31,9 @@ def made(
 ) -> Iterator[Inputs]:
     """Yield batches made from the arguments `given` to `headspec.head_importance`.
 
-    Texts are tokenized as in studies, whatever the tokenizer's state, which does not change. Raises
-    ValueError if arguments are missing or do not match, or a text is too long; TypeError if `tokenizer` is
-    not one of transformers.
+    Texts are tokenized as in studies, whatever the tokenizer's state, which does not change; long texts with
+    labels are cut, with a warning. Raises ValueError if arguments are missing or do not match, or a prompt or
+    an answer is too long; TypeError if `tokenizer` is not one of transformers.
     """
     if tokenizer is None or set(given) not in ({"texts", "labels"}, {"prompts", "answers"}):
         got = listing([*given, *(["tokenizer"] if tokenizer is not None else [])])
@@ -76,7 +76,7 @@ def made(
 
 
 def longest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return how many tokens a model and its tokenizer take."""
+    """Return the maximum number of tokens that a model and its tokenizer take, at most `UNLIMITED`."""
     config = model.config.get_text_config().to_dict()
     return min(positions(config) or UNLIMITED, int(tokenizer.model_max_length), UNLIMITED)
 
@@ -92,7 +92,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def _texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], most: int) -> dict[str, list[list[int]]]:
-    """Return the tokens of texts or pairs, cut after `most`; ValueError if an item is neither."""
+    """Return the tokens of texts or pairs, at most `most` each. Raises ValueError if an item is neither."""
     pairs = [text if isinstance(text, (tuple, list)) else [text] for text in texts]
     kinds = {len(pair) for pair in pairs}
     if kinds not in ({1}, {2}):
@@ -143,7 +143,7 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
 def _written(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], answers: Sequence[str], most: int
 ) -> dict[str, list[list[int]]]:
-    """Return the source and target tokens of an encoder-decoder."""
+    """Return the source and target tokens of an encoder-decoder. Raises as `_fits`."""
 
     def ids(target: bool, texts: Sequence[str]) -> list[list[int]]:
         name, beside = "text_target" if target else "text", special_tokens(tokenizer, target)
@@ -162,7 +162,8 @@ def _continued(
 ) -> dict[str, list[list[int]]]:
     """Return the input tokens of a decoder, and labels for the tokens of the answers.
 
-    An answer is tokenized together with its prompt; on its own it could have other tokens.
+    An answer is tokenized together with its prompt; on its own it could have other tokens. Raises ValueError
+    if a prompt or an answer has no tokens of its own, or as `_fits`.
     """
     start, _ = special_tokens(tokenizer)
 

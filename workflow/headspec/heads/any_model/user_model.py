@@ -42,7 +42,7 @@ def read(
 ) -> Iterator[Inputs]:
     """Yield `batches`, or those made from the texts or prompts in `given`, on the model's device.
 
-    Raises ValueError if arguments do not fit together.
+    Raises ValueError if arguments do not fit together, also as `text_batches.made` and `arguments`.
     """
     named = {name: value for name, value in given.items() if value is not None}
     if batches is None:
@@ -58,7 +58,7 @@ def read(
 def heads_and_loss(
     model: PreTrainedModel, batch: Inputs, loss: Loss | None, inputs: Mapping[str, Any] | None = None
 ) -> tuple[HeadGates, Loss]:
-    """Return the gates of a model for such batches, and its loss per example."""
+    """Return the gates of a model for such batches, and its loss per example. Raises as `own_loss`."""
     if loss is not None and not callable(loss):
         raise ValueError(
             f"loss: got a {type(loss).__name__}, expected a function of the model's output and a batch; "
@@ -129,7 +129,7 @@ def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> It
 
 
 def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
-    """Yield each batch with the one half of all batches further on; a single batch with itself, shifted."""
+    """Yield each batch with the one half of them further on; a single batch with itself, shifted by half."""
     n = len(batches)
     for number, batch in enumerate(batches):
         shift = count(batch, main) // 2 if n == 1 else 0

@@ -30,10 +30,11 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def function_vectors(probe: Probe) -> tuple[Floats, Floats]:
-    """Return rises of p(answer) in prompts with shuffled answers, (prompts of all tasks, layers, heads).
+    """Return rises of p(answer) in prompts with shuffled answers, (prompts of all tasks, layers, heads) each.
 
-    They are those with a head's mean context vector over prompts with right answers, and over others with
-    shuffled ones. ValueError without a tokenizer or tasks, or if a task has too few pairs.
+    A head's context vector is replaced by its mean over prompts with right answers, and for the control over
+    other prompts with shuffled answers. Raises ValueError without a tokenizer or tasks, or if a task has too
+    few pairs.
     """
     if probe.tokenizer is None or not probe.tasks:
         raise ValueError("tasks: missing; the behaviour 'function_vector' needs a tokenizer and tasks")
@@ -49,7 +50,7 @@ def function_vectors(probe: Probe) -> tuple[Floats, Floats]:
 
 
 def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
-    """Return the rises of a task's prompts, (n, layers, heads), and their controls."""
+    """Return the rises of a task's prompts and their controls, (n, layers, heads) each."""
     gates = probe.gates
     right, others, asked = (
         [*_prompts(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right")]
@@ -119,10 +120,10 @@ class Prompts:
 
     @torch.no_grad()
     def last_tokens(self, model: Any) -> Prompts:
-        """Return the last tokens alone, with the states of those before them.
+        """Return the last tokens alone, with the states of the tokens before them.
 
-        A pass then takes one token of each prompt. Returns all tokens if the model keeps no states, or
-        predicts something else with these, since it does not ignore what pads prompts on the left.
+        A pass then takes one token of each prompt. Returns the prompts unchanged if the model keeps no
+        states, or predicts something else with them because it does not ignore padding on the left.
         """
         ids, device = self.inputs["input_ids"], self.ends.device
         places = (
@@ -148,7 +149,7 @@ class Prompts:
 
 
 def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: bool) -> Iterator[Prompts]:
-    """Yield batches of prompts with examples of a task and an unanswered one."""
+    """Yield batches of prompts, each with examples of a task and then a text without its answer."""
     prompts, answers = [], []
     for _ in range(probe.sequences):
         drawn = [pairs[i] for i in rng.permutation(len(pairs))[: min(SHOTS, len(pairs) - 1) + 1]]

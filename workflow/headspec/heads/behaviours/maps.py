@@ -31,7 +31,8 @@ def attention_maps(
 ) -> dict[tuple[int, int], NDArray[np.float32]]:
     """Return the attention weights of heads on a batch.
 
-    They are those of the model's own attention function, also a fused one, without `output_attentions`.
+    They are those of the model's own attention function, even a fused one, and need no
+    `output_attentions`.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def attention_maps(
 
 @contextmanager
 def captured(gates: HeadGates, receive: Receiver) -> Iterator[None]:
-    """Pass every row's attention weights to `receive`, from its own functions if it can be."""
+    """Pass every row's attention weights to `receive`; where a model computes attention itself, unfused."""
     if any(site.own for site in gates.sites):
         with activations.attention_maps(gates, receive):
             yield

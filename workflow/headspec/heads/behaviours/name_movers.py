@@ -11,9 +11,9 @@ from headspec.models.attention.placement import device_of
 
 
 def name_movers(probe: Probe) -> tuple[Floats, Floats]:
-    """Return weights of the last token of prompts on the answer and on another text, (n, layers, heads).
+    """Return weights of the last token of prompts on the answer and on another text, (n, layers, heads) each.
 
-    ValueError without a tokenizer or prompts, or if a prompt lacks its answer or the other text.
+    Raises ValueError without a fast tokenizer and two prompts, or if a prompt lacks its answer or other text.
     """
     if probe.tokenizer is None or len(probe.prompts) < 2:
         raise ValueError(
@@ -44,7 +44,7 @@ def name_movers(probe: Probe) -> tuple[Floats, Floats]:
 def _places(
     probe: Probe, number: int, prompt: str, answer: str, other: str
 ) -> tuple[list[int], list[int], list[int]]:
-    """Return the tokens of a prompt, and the places of those of its answer and of the other text."""
+    """Return the tokens of a prompt, and the places of the tokens of its answer and of the other text."""
     assert probe.tokenizer is not None
     read = probe.tokenizer(prompt, return_offsets_mapping=True)
 

@@ -25,9 +25,9 @@ Orders = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A model and settings of `head_behaviours`; `kept` is what behaviours share.
+    """A model and settings of `head_behaviours`; `kept` holds results that several behaviours share.
 
-    `texts` hide numbers, by default the same few sentences.
+    `retrieval` hides numbers in `texts`, by default in the same few sentences.
     """
 
     gates: HeadGates

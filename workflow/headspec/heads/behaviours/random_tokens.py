@@ -30,7 +30,7 @@ class Behaviour(NamedTuple):
     Attributes
     ----------
     again : whether only tokens of the second half attend
-    distance : tokens back to the one attended to, in repeats of n tokens: times n, and added; None for the
+    distance : (a, b): the token attended to is a * n + b tokens back, where n tokens repeat; None for the
         first token
     control : 'fresh' second halves, which repeat nothing, or 'others', the mean weight of all other tokens
     """
@@ -50,7 +50,7 @@ RANDOM_TOKENS = {
 
 
 def attended(name: str, probe: Probe) -> tuple[Floats, Floats]:
-    """Return mean weights of a behaviour and its control, of each sequence, (n, layers, heads)."""
+    """Return mean weights of a behaviour and of its control, for each sequence, (n, layers, heads) each."""
     if "random tokens" not in probe.kept:
         sequences = _sequences(
             probe.gates.model, probe.tokenizer, probe.start, probe.sequences, probe.tokens, probe.seed
@@ -69,7 +69,10 @@ def _sequences(
     tokens: int,
     seed: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return sequences that repeat their tokens, and those that do not, (n, 1 + 2 * tokens) each."""
+    """Return sequences that repeat their tokens, and those that do not, (n, 1 + 2 * tokens) each.
+
+    Raises ValueError if no token begins a text, or sequences do not fit the model or its vocabulary.
+    """
     config = model.config.get_text_config()
     first = getattr(tokenizer, "bos_token_id", None) if tokenizer else getattr(config, "bos_token_id", None)
     first = start if start is not None else first
@@ -102,7 +105,7 @@ def _sequences(
 
 
 def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> dict[str, tuple[Floats, Floats]]:
-    """Return mean weights (n, layers, heads) of the tokens of each behaviour, and of all other tokens."""
+    """Return mean weights (n, layers, heads) on the token of each behaviour, and on all others, per token."""
     found = {name: tuple(np.zeros((2, len(ids), *gates.exists.shape))) for name in RANDOM_TOKENS}
     places = {name: _places(RANDOM_TOKENS[name], tokens) for name in RANDOM_TOKENS}
 
@@ -125,7 +128,7 @@ def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> dict[str, tupl
 
 
 def _places(behaviour: Behaviour, tokens: int) -> tuple[list[int], list[int]]:
-    """Return the places of tokens that attend, and of those that they attend to."""
+    """Return the places of the tokens that attend, and of the token that each attends to."""
     queries = [*range(1 + tokens, 1 + 2 * tokens)] if behaviour.again else [*range(2, 1 + 2 * tokens)]
     if behaviour.distance is None:
         return queries, [0] * len(queries)

@@ -15,7 +15,7 @@ from headspec.models.pretrained.config_json import positions
 from headspec.models.tokenization import special_tokens
 from headspec.seeds import derive
 
-#: sentences that hide numbers, as of RULER (Hsieh et al. 2024)
+#: sentences that hide numbers, as in RULER (Hsieh et al. 2024)
 HAY = " The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = " The number of {name} is{value}."
 QUESTION = " What is the number of {name}? The number of {name} is"
@@ -35,8 +35,8 @@ class Hidden(NamedTuple):
 def retrieval(probe: Probe) -> tuple[Floats, Floats]:
     """Return shares of the tokens of a number that are copied with the head's largest weight on them.
 
-    They are (n, layers, heads), of the number that is asked for and of another one in the same text.
-    ValueError without a tokenizer, or if a text does not fit the model.
+    They are (n, layers, heads) each, of the number that is asked for and of the other number in the text.
+    Raises ValueError without a tokenizer, or if a text does not fit the model.
     """
     if probe.tokenizer is None:
         raise ValueError("tokenizer: missing; the behaviour 'retrieval' reads texts")
@@ -72,7 +72,7 @@ def retrieval(probe: Probe) -> tuple[Floats, Floats]:
 
 
 def _hidden(probe: Probe, rng: np.random.Generator, asked_first: bool) -> Hidden:
-    """Return a text in which two numbers are hidden, one of which is asked for and follows."""
+    """Return a text in which two numbers are hidden; its end asks for one of them and gives it."""
     names = rng.choice(NAMES, 2, replace=False).tolist()
     asked, other = ("".join(map(str, rng.integers(0, 10, DIGITS))) for _ in names)
     tokens = [_ids(probe, f" {number}") for number in (asked, other)]
@@ -95,7 +95,7 @@ def _hidden(probe: Probe, rng: np.random.Generator, asked_first: bool) -> Hidden
 
 
 def _hay(probe: Probe, rng: np.random.Generator) -> list[int]:
-    """Return the tokens among which numbers are hidden, of the usual sentences or of random texts."""
+    """Return the tokens among which numbers are hidden: of the probe's texts, shuffled, or of `HAY`."""
     most, hay = 4 * probe.tokens, list[int]()
     for number in rng.permutation(len(probe.texts)):
         if len(hay) >= most:

@@ -47,8 +47,8 @@ class Order(NamedTuple):
 def successors(probe: Probe) -> tuple[Floats, Floats]:
     """Return whether a head's output for a token has its largest logit at the next, (n, layers, heads).
 
-    It is compared with those of all tokens of the sequence. The control is the same for the token before (of
-    the first, the last), so that heads which write neighbours are not above it. ValueError without a
+    Only the logits of the sequence's tokens are compared. The control is the same for the token before (of
+    the first, the last), so that heads that write any neighbour are not above it. Raises ValueError without a
     tokenizer, or if a sequence has too few texts of one token; ModelError as `Direct`.
     """
     if probe.tokenizer is None:
@@ -77,7 +77,7 @@ def successors(probe: Probe) -> tuple[Floats, Floats]:
 
 
 def _orders(probe: Probe) -> Iterator[Order]:
-    """Yield the sequences, with the texts of each that are a token after a space, or else without one."""
+    """Yield sequences of texts that are one token, after a space or, if more of them are, without one."""
     assert probe.tokenizer is not None
     for name, texts in (probe.orders or ORDERS).items():
         forms = [[_token(probe, f"{space}{text}") for text in texts] for space in (" ", "")]
@@ -100,7 +100,7 @@ def _orders(probe: Probe) -> Iterator[Order]:
 
 
 def _token(probe: Probe, text: str) -> int | None:
-    """Return the id of a text that is one known token."""
+    """Return the id of a text that is one known token, else None."""
     assert probe.tokenizer is not None
     ids = probe.tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids[0] if len(ids) == 1 and ids[0] != probe.tokenizer.unk_token_id else None

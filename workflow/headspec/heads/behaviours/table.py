@@ -84,10 +84,11 @@ def head_behaviours(
     model : a decoder of transformers that `HeadGates` takes
     tokenizer : says which token begins a text, and which are special and not drawn; by default the config
     behaviours : names of those above
-    start : id of the token that begins a text, for a tokenizer without one
-    sequences : their number, at least two; for ``function_vector``, prompts of each task; ``successor`` has
-        as many as tokens
-    tokens : in each half, at least eight; for ``retrieval``, a quarter of those that hide numbers
+    start : id of the token that begins a text; by default of the tokenizer or, without one, of the config
+    sequences : number of sequences, at least two; for ``function_vector``, of prompts for each task;
+        ``successor`` has as many as tokens of `orders`
+    tokens : number of tokens in each half, at least eight; ``retrieval`` hides numbers among four times as
+        many
     tasks : for ``function_vector``, at least six pairs of each: ``{"opposites": [("hot", "cold"), ...]}``
     prompts : for ``name_mover``, at least two, with an answer and another text that are both in the prompt:
         ``[("Ann and Bob ran. Bob gave a cup to", "Ann", "Bob"), ...]``
@@ -110,9 +111,11 @@ def head_behaviours(
     Raises
     ------
     ModelError
-        Heads are not found, or the model is no decoder.
+        Heads are not found, the model is an encoder-decoder or does not read tokens, or ``successor`` cannot
+        follow it from a head to the logits.
     ValueError
-        There is no token that begins a text, or sequences do not fit the model.
+        There is no token that begins a text, sequences do not fit the model, a behaviour lacks what it reads,
+        or another argument is invalid.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Effects of heads from joint knockouts: passes in which several random heads are closed together.
 
-A pass without some per cent of the heads tells about all of them, so that as many passes as there are heads
-give smaller errors than one pass for each (Bair et al. 2026), if effects nearly add up.
+A pass that closes a few per cent of the heads tells something about each of these. As many passes as there
+are heads then give smaller errors than one pass for each head (Bair et al. 2026), if effects nearly add up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def drawn(
 ) -> NDArray[np.bool_]:
     """Return the closed heads of each pass, (passes, layers, heads), spread over layers evenly.
 
-    Passes come in rounds, in each of which every head of `exists` (layers, heads) is closed once.
+    Passes come in rounds that close every head of `exists` (layers, heads) once; the last may be incomplete.
     """
     places = np.argwhere(exists)
     groups = max(1, round(len(places) / max(1, round(share * len(places)))))
@@ -36,8 +36,8 @@ def drawn(
 def fitted(closed: NDArray[np.bool_], rises: Floats) -> tuple[Floats, Floats]:
     """Return the effects of heads on each example, and the standard errors of their means.
 
-    Effects are those of ridge regressions towards their mean, averaged over penalties by marginal likelihood;
-    standard errors cover interactions between heads, noise of passes, penalties, and examples.
+    Effects are from ridge regressions towards their mean, averaged over penalties by marginal likelihood.
+    Standard errors cover interactions between heads, the noise of passes, the penalties, and the examples.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def joint_knockouts(
     ----------
     model, batches, loss, inputs, tokenizer, texts, labels, prompts, answers : as in `head_importance`
     metric : as in `head_curve`
-    passes : over all examples, by default as many as there are heads
-    share : of the heads that a pass closes, spread over layers
+    passes : number of passes over all examples, at least eight; by default as many as there are heads
+    share : share of the heads that each pass closes, spread over layers
     confidence : of the intervals
     seed : of the closed heads
 
@@ -63,8 +63,8 @@ def joint_knockouts(
 
         - layer, head
         - effect: rise of the loss, or fall of the metric, when the head is closed
-        - se: its standard error: interactions with heads closed at the same time, noise, and examples
-        - low, high: interval, of this head alone
+        - se: its standard error, from interactions with heads closed at the same time, noise, and examples
+        - low, high: its interval, at this confidence for each head alone
 
     Raises
     ------

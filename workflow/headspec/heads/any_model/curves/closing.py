@@ -55,11 +55,11 @@ def closers(
 def replacements(
     gates: HeadGates, ablation: str, ranking: Sequence[Inputs] | None, evaluated: Sequence[Inputs]
 ) -> Iterator[Instead | None]:
-    """Yield what replaces closed heads of each evaluated batch; None for nothing.
+    """Yield what replaces the vectors of closed heads in each evaluated batch; None for zeros.
 
-    Means and vectors are of the examples in `ranking`, which no evaluated example belongs to. Without them,
-    means are of the half of the evaluated examples without the example itself, and vectors of another one.
-    ValueError for models that fold more than examples into their batch.
+    Means and vectors are of the examples in `ranking`, to which no evaluated example belongs. Without them,
+    means are of the half of the evaluated examples that lacks the example itself, and vectors of another one.
+    Raises ValueError for models that fold more than examples into their batch.
     """
     if ablation == ZERO:
         yield from itertools.repeat(None, len(evaluated))

@@ -80,17 +80,17 @@ def head_curve(
     metric : name of a metric of tasks, such as "accuracy", of `labels` and the class, score or labels with
         the largest logits; a function of outputs and batch that returns each example's value, (batch,); or
         `Generated`, of the answers that the model writes after `prompts`; by default the loss
-    fractions : of the model's heads to close, each at least one head
+    fractions : fractions of the model's heads to close, below 1 and each of at least one head
     draws : number of random sets of heads for each fraction, at least five
     score : as in `head_importance`; ``magnitude`` needs no examples, and all evaluate
     scores : (layers, heads), your own scores, not computed on these examples: all examples then evaluate
     ablation : what takes the place of the context vectors of closed heads
 
         - ``zero``: nothing
-        - ``mean``: their means over the tokens of the half that ranks; where all examples evaluate, of half
-          of these, the half without the example itself
+        - ``mean``: their means over the tokens of the half that ranks; where all examples evaluate, over the
+          half of these that lacks the example itself
         - ``resample``: those of an example of the half that ranks; where all examples evaluate, of the
-          example half of all further on
+          example half of all further on; not for `Generated`
     confidence : of the intervals
     seed : of the halves and the random sets
 
@@ -99,14 +99,15 @@ def head_curve(
     curve : DataFrame, a row for each order and fraction, to be drawn by `plot_curve`
 
         - order: 'none', 'top', 'bottom', 'random' or 'all'; fraction; heads, their number
-        - value: the metric of the n examples; of random heads the mean over draws
-        - low, high: interval over examples, for random heads over examples and draws; within the metric's
+        - value: the metric of the n examples; for random heads, the mean over draws
+        - low, high: interval over examples; for random heads, over examples and draws; within the metric's
           bounds, if it has any
-        - difference: value minus the value of random heads; difference_low, difference_high: interval over
-          examples and over random sets, which covers 0 for one more random set
-        - faithfulness: (value - all closed) / (unpruned - all closed), nan if these two are equal;
-          faithfulness_low, faithfulness_high: its interval, infinite if they do not differ more than examples
-          do; for random heads over examples and draws
+        - difference: value minus the value of random heads, for top and bottom heads, else nan;
+          difference_low, difference_high: its interval over examples and random sets, wide enough to cover
+          0 for one more random set
+        - faithfulness: (value - all closed) / (unpruned - all closed), nan if the latter two are equal;
+          faithfulness_low, faithfulness_high: its interval over examples, for random heads also over draws;
+          infinite if the latter two do not differ more than examples do
 
         ``curve.attrs["metric"]`` is the name of the metric, and ``curve.attrs["n"]`` the number of examples.
 
@@ -170,7 +171,7 @@ def head_curve(
 
 
 def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return a placeholder loss, (batch,), where only a metric is evaluated."""
+    """Stand in for the loss where only a metric is evaluated; it is never called."""
     raise NotImplementedError
 
 
@@ -202,12 +203,13 @@ def table(
     closed: int = -1,
     against: Mapping[str, str] = {RANDOM: "difference"},  # noqa: B006
 ) -> pd.DataFrame:
-    """Return values, differences and faithfulness with intervals from values (sets, n).
+    """Return values, differences and faithfulness with intervals, a row per fraction and order of `sets`.
 
     Parameters
     ----------
-    unpruned, closed : sets whose faithfulness is 1 and 0
-    against : order of random sets: name of the column with the difference from these
+    by_example : (sets, n), values of examples, whose mean is the metric
+    unpruned, closed : indices of the sets whose faithfulness is 1 and 0
+    against : maps the order of random sets to the column with the difference from them
     """
     groups: dict[tuple[float, str], list[int]] = {}
     for i, each in enumerate(sets):

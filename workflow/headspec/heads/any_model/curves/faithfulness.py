@@ -1,4 +1,4 @@
-"""Faithfulness: which share of what all heads contribute to a metric is left without a set of heads.
+"""Faithfulness: the share of what all heads contribute to a metric that is left without a set of heads.
 
 It is (value - all closed) / (unpruned - all closed): 1 for the unpruned model, 0 for one without heads, and
 comparable between metrics, tasks and models.
@@ -32,7 +32,7 @@ def faithfulness(
     Parameters
     ----------
     values : (sets, n), of random sets of heads, or of a single set
-    unpruned, closed : (n,), without closed heads, and without any head
+    unpruned, closed : (n,), of the model with all heads, and with none
     """
     sets, n = values.shape
     kept, whole = values.mean(axis=0) - closed, unpruned - closed

@@ -29,7 +29,7 @@ def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> li
 def assigned(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> NDArray[np.int_]:
     """Return the half of each example, (n,): 0 ranks heads, 1 evaluates.
 
-    Examples that differ only in labels and padding are in the same half. Warnings name the classes that a
+    Examples that differ only in labels or padding are in the same half. Warnings name the classes that a
     half lacks, and count repeated examples. `main` is the model's main input. Raises ValueError if fewer
     than four examples are distinct.
     """

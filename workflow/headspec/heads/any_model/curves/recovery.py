@@ -75,18 +75,18 @@ def recovery(
     """Return a metric of a model with a list of heads closed, and the vectors of some of them restored.
 
     A restored head has the context vectors of the unpruned model (activation patching: Vig et al. 2020, Meng
-    et al. 2022), not those that it computes from what closed heads before it leave. A random half of the
-    examples orders the heads of the list; the other half evaluates.
+    et al. 2022), not those that it would compute with heads before it closed. A random half of the examples
+    orders the heads of the list; the other half evaluates.
 
     Parameters
     ----------
     model, batches, loss, metric, confidence, inputs, tokenizer, texts, labels, prompts, answers : as in
-        `head_curve`
+        `head_curve`, but `metric` cannot be `Generated`
     heads : the list to close, of at least two: bool (layers, heads), ``{layer: [heads]}``, or pairs (layer,
         head)
     counts : numbers of heads to restore, from 1 to one fewer than the list; by default 1, 2, 4, 8, ...
-    draws : number of random sets of each kind for each number, at least five; as many more as it takes to
-        have every head of the list in one
+    draws : number of random sets of each kind for each number of heads, at least five; more are drawn if it
+        takes more to have every head of the list in one
     score : what orders the heads
 
         - ``greedy``: at each step, the head whose restoration lowers the mean loss of the first half most; a
@@ -101,14 +101,14 @@ def recovery(
     -------
     recovery : DataFrame, a row for each order and number, to be drawn by `plot_curve`
 
-        - order: 'none' of the list, the first heads ('top'), the last ones ('bottom'), 'random' ones of the
-          list, random ones of the list with the same number in each layer ('layers'), or 'all'
+        - order: the restored heads of the list: 'none', its first ('top') or last heads ('bottom'), 'random'
+          heads, random heads with as many in each layer as the first ('layers'), or 'all'
         - fraction of the list; restored, their number
-        - value, low, high; difference, from random heads, and its interval: as in `head_curve`;
-          difference_layers: from those of the same layers
-        - recovered: (value - closed) / (unpruned - closed), where the list is closed; 0 for none, 1 for all,
-          nan if closing the list changes nothing; recovered_low, recovered_high: its interval, as that of
-          faithfulness in `head_curve`
+        - value, low, high; difference from random heads, and its interval: as in `head_curve`;
+          difference_layers, and its interval: from random heads with as many in each layer
+        - recovered: (value - closed) / (unpruned - closed), where closed is the value of 'none' and unpruned
+          that of 'all'; nan if closing the list changes nothing; recovered_low, recovered_high: its interval,
+          like that of faithfulness in `head_curve`
 
         ``recovery.attrs["heads"]`` has the list in order, pairs (layer, head), the first restored first;
         ``attrs["metric"]`` and ``attrs["n"]`` are as in `head_curve`.
@@ -172,12 +172,12 @@ def recovery(
 
 
 def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return a placeholder loss, (batch,), where only a metric is evaluated."""
+    """Stand in for the loss where only a metric is evaluated; it is never called."""
     raise NotImplementedError
 
 
 def _counts(counts: Sequence[int] | None, total: int) -> list[int]:
-    """Return the numbers of heads to restore out of `total`; ValueError for others."""
+    """Return the numbers of heads to restore. Raises ValueError if one is not from 1 to `total` - 1."""
     if counts is None:
         return [2**i for i in range(total.bit_length()) if 2**i < total]
     for each in counts:
@@ -212,8 +212,8 @@ def _balanced(
 ) -> Iterator[NDArray[np.bool_]]:
     """Yield random sets of listed heads, with as many as `top` in each group of layers `among`, (layers,).
 
-    Each is drawn uniformly, but heads are in as many sets as others of their group, or one more: where one
-    head does what the list does, independent sets may all lack it.
+    Each is drawn uniformly, but the numbers of sets that heads of a group are in differ by at most one: where
+    one head does what the list does, independent sets may all lack it.
     """
     groups = [(listed & (among == group)[:, None], among == group) for group in np.unique(among)]
     drawn = [_in_turn(np.flatnonzero(heads), int(top[rows].sum()), draws, rng) for heads, rows in groups]
