@@ -71,7 +71,7 @@ def test_scores_of_models_with_windows_are_those_of_gates_alone():
             closed = model(**batch).loss
     np.testing.assert_allclose(exact[0, 1], float(closed - plain), rtol=1e-2, atol=1e-5)
     for score in ("tokens", "mean_ablation", "resample_ablation"):
-        message = "^score: got one by tokens for a model that folds .*; expected gradient, signed, integrated"
+        message = f"^score: got '{score}' for a model that folds .*; expected gradient, signed, integrated"
         with pytest.raises(ValueError, match=message):
             headspec.head_importance(model, [batch], score=score)
 

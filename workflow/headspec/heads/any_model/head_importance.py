@@ -182,10 +182,10 @@ def scored_values(
                 )
                 folded = bool(scored.gates.folded)
                 if folded and not rule.by_example:
+                    (got,) = (name for name, other in SCORES.items() if other is rule)
                     able = ", ".join(name for name, other in SCORES.items() if other.by_example)
                     raise ValueError(
-                        f"score: got one by tokens for a model that folds {FOLDED} into its batch; "
-                        f"expected {able}"
+                        f"score: got '{got}' for a model that folds {FOLDED} into its batch; expected {able}"
                     )
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
