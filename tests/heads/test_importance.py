@@ -62,13 +62,14 @@ def test_derivatives_are_those_of_a_model_whose_pruned_heads_are_closed(model, d
     model.gates.values = None
 
 
-def test_batches_get_smaller_when_memory_runs_out(model, data):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError])
+def test_batches_get_smaller_when_memory_runs_out(model, data, error):
     sizes: list[int] = []
 
     def of_batch(batch: Batch) -> torch.Tensor:
         sizes.append(len(batch.rows))
         if sizes[-1] > 3:
-            raise torch.OutOfMemoryError("out of memory")
+            raise error("out of memory")
         return torch.from_numpy(batch.rows).float()[:, None, None].expand(-1, LAYERS, HEADS)
 
     rows = rng().permutation(23)[:20]

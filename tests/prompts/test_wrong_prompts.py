@@ -66,7 +66,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompt": FILLED, "chat": True},
      "chat: got true, expected false, because tasks.a.prompt has the field '{mask}'."),
     ({"type": "regression", "labels": None},
-     "prompt: got a prompt for a regression task; only classification tasks have one."),
+     "prompt: got a prompt for a regression task, which has none; remove it."),
     (PAIRS | {"answers": TASK["answers"]}, "answers: has no effect on a task of answer_pairs; remove it."),
     (PAIRS | {"calibration": True}, "calibration: has no effect on a task of answer_pairs; remove it."),
     (PAIRS | {"prompt": None}, "prompt: missing, expected the text that right and wrong answers follow."),

@@ -47,6 +47,8 @@ def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     net.gates.values = torch.from_numpy(KEPT).float()
     more = {task: examples(n, seed=3, longest=60) for task, n in zip(TASKS, (7, 1), strict=True)}
     assert folder.logit_difference(file, more, folder.onnx_logits(net, more)) < 1e-5
+    broken = {task: np.full_like(logits, np.nan) for task, logits in folder.onnx_logits(net, more).items()}
+    assert math.isnan(folder.logit_difference(file, more, broken))
     net.gates.values = None
     assert folder.logit_difference(file, more, folder.onnx_logits(net, more)) > 1e-3
     if kind in MATRICES:  # those of kept heads alone; what else layers share is there once

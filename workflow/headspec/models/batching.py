@@ -212,7 +212,7 @@ class Examples:
                 batch = self.batch(chunk, device.name)
                 batch.prefix = prefix if len(chunk) > 1 else 0
                 computed = compute(batch)
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 batches.halve(error)
                 continue
             yield batch, computed

@@ -74,7 +74,7 @@ class Kind:
     def prompt_problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield problems with the keys for the method `prompted`."""
         if task.prompt is not None:
-            yield f"{key}.prompt: got a prompt for a {task.type} task; only classification tasks have one."
+            yield f"{key}.prompt: got a prompt for a {task.type} task, which has none; remove it."
         yield from prompt_checks.without_prompt(key, task)
 
     def described_problems(self, key: str, task: TaskKeys, model: str) -> Iterator[str]:

@@ -89,7 +89,7 @@ def backward(
             loss = _in_microbatches(losses, batch, rows, microbatches, device)
             parallel.add_up([loss, *(p.grad for p in parameters if p.grad is not None)], size)
             return loss, microbatches
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if microbatches >= (rows.stop - rows.start) // 2 or not out_of_memory(error):
                 raise
         microbatches *= 2

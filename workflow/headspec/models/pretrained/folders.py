@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution, locate
@@ -20,9 +19,6 @@ from headspec.errors import ChangedError, DataError, ModelError, StorageError
 from headspec.models.pretrained import model_files
 from headspec.models.pretrained.model_files import CONFIG, INDEX, Part, weight_files, weight_map
 from headspec.provenance import files, hashes
-
-if TYPE_CHECKING:
-    from headspec.config.sections.model import Model
 
 
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
