@@ -7,7 +7,10 @@ from headspec.errors import listing
 
 @dataclass(frozen=True)
 class Format:
-    """A prediction file: number of rows, class names (empty for scores), and whether these are numbered."""
+    """A prediction file: its number of rows, class names, and whether it has their numbers instead.
+
+    A file of scores has no class names.
+    """
 
     rows: int
     classes: tuple[str, ...] = ()

@@ -25,7 +25,8 @@ def load(config: dict[str, Any]) -> Study:
     """Return the study of a raw config; numbers may be text, as YAML reads ``2e-5``, names may be numbers.
 
     Raises ConfigError with a line for each problem: dotted key, value, what was expected, nearest name.
-    Plugins that cannot be imported hide the other problems, and wrong values contradictions between keys.
+    Forbidden values, plugins, single values and contradictions between keys are checked in this order,
+    until one of these checks finds problems.
     """
     config = config or {}
     if problems := raw.forbidden(config):
@@ -43,7 +44,8 @@ def load(config: dict[str, Any]) -> Study:
 def strict_yaml(path: str | Path) -> dict[str, Any]:
     """Return the mapping in a YAML file; PyYAML and Snakemake would silently keep the last of repeated keys.
 
-    Raises ConfigError if the file cannot be read, is not a YAML mapping, repeats a key, or holds a secret.
+    Raises ConfigError if the file cannot be read, is too large or not a YAML mapping, repeats a key, or holds
+    a secret or a program.
     """
     if Path(path).exists() and not Path(path).is_file():  # opening a pipe would block forever
         raise ConfigError(f"{path}: {files.NOT_A_FILE}; expected a file")

@@ -32,12 +32,12 @@ LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adap
 
 
 def alone(names: Iterable[str]) -> str:
-    """Return the method of single-task runs: `single`, or the first method of a study that trains nothing."""
+    """Return the method of single-task runs: `single`, or a study's first method if it trains nothing."""
     named = [name for name in names if name in NAMED]
     trained = [name for name in named if METHODS[name].trains != "nothing"]
     return named[0] if named and not trained else "single"
 
 
 def prompts(names: Iterable[str]) -> bool:
-    """Return whether a method of a study trains nothing, but prompts models with its tasks."""
+    """Return whether any of these methods trains nothing, but prompts models."""
     return any(name in METHODS and METHODS[name].trains == "nothing" for name in names)

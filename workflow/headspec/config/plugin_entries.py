@@ -45,7 +45,7 @@ class Entries:
         self.registering: list[str] = []  # plugins that register types of models
 
     def plug(self) -> None:
-        """Replace the entries of earlier plugins by these."""
+        """Replace the entries of earlier plugins by these, and renew the keys of tasks."""
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
@@ -55,7 +55,7 @@ class Entries:
         renew_keys(Study, *Study.__subclasses__())
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
-        """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
+        """Add what was declared of a function; raise ConfigError for an unusable name, or an unknown `of`."""
         declares, name, label, of = declared.declares, declared.name, declared.label, declared.of
         _check_name(name)
         taken = self._head_names()
@@ -83,7 +83,7 @@ class Entries:
             self.pruning_methods[name] = PruningMethod(label, "plugged", function=function)
 
     def add_kind(self, folder: Path) -> None:
-        """Add the kind of task in a folder; ConfigError if there is none, or its name is taken."""
+        """Add the kind of task in a folder; raise ConfigError if it is missing or unusable."""
         name = folder.name
         _check_name(name)
         if name in {path.stem for path in parts.KINDS.iterdir()} | {*KINDS, *self.kinds}:
@@ -136,7 +136,8 @@ def notice(config: Any) -> str:
 def load(names: Iterable[str]) -> None:
     """Import plugins and replace the entries of earlier ones.
 
-    Raises ConfigError, with file and line, if a plugin cannot be imported or declares nothing valid.
+    Raises ConfigError, where possible with file and line, if a plugin cannot be imported, or declares nothing
+    or something invalid; then no plugin has entries.
     """
     Entries().plug()
     parts.plug([])
@@ -156,7 +157,7 @@ def load(names: Iterable[str]) -> None:
 
 
 def _add(entries: Entries, where: str) -> None:
-    """Add what a plugin declares; raise ConfigError with all its problems."""
+    """Add what a plugin declares; raise one ConfigError for all its problems."""
     if plugins.is_folder(where):
         return entries.add_kind(Path(where).expanduser())
     module = plugins.imported(where)

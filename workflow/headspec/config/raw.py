@@ -1,4 +1,4 @@
-"""A config as read from YAML: values that no key may have."""
+"""Checks of a config as read from YAML for values that no key may have."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,10 @@ PROGRAM = "__use_yte__"
 
 
 def forbidden(config: Any) -> list[str]:
-    """Return a line for each value that is a secret (footers would publish it), too large, or a program."""
+    """Return a line for each value that is a secret, too large, not text in UTF-8, or a program.
+
+    Footers would publish secrets. A config with too many or too deeply nested values has a line as well.
+    """
     messages: list[str] = []
     for count, (keys, value) in enumerate(_values(config)):
         if len(keys) > DEEPEST or count > MOST:

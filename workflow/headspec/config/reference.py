@@ -108,7 +108,10 @@ def updated(text: str) -> str:
 
 
 def between(text: str, begin: str, end: str, new: str) -> str:
-    """Return `text` with `new` between the markers `begin` and `end`; HeadspecError if these are missing."""
+    """Return `text` with `new` between the markers `begin` and `end`.
+
+    Raises HeadspecError if a marker is missing.
+    """
     before, opening, rest = text.partition(begin)
     _, closing, after = rest.partition(end)
     if not (opening and closing):

@@ -21,13 +21,13 @@ ALL = "all"
 PRETRAINED = "pretrained"
 #: model in table rows that pool all models
 POOLED = "pooled"
-#: `heads` of the variant that is plain training with rewarmed learning rates
+#: the retraining that is plain training with rewarmed learning rates
 REWARMED = "rewarmed"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run; its method is in `headspec.config.methods.METHODS`, or the name of a `Variant`."""
+    """A run; its method is in `headspec.config.methods.METHODS`, the name of a `Variant`, or `PRETRAINED`."""
 
     model: str
     mixture: str
@@ -89,5 +89,5 @@ class Variant:
     sampling: str
     #: how training ends, of `headspec.config.variants.RETRAININGS`; None: plain training
     retraining: str | None = None
-    alpha: float | None = None  #: fraction of heads that they update; None for plain training
-    delta: float | None = None  #: fraction of training in which they do; None for plain training
+    alpha: float | None = None  #: fraction of heads that a task owns; None if the variant has none
+    delta: float | None = None  #: last fraction of training, where variants differ; None for plain training

@@ -122,12 +122,12 @@ class Study(Section):
 
     @property
     def correlated(self) -> str:
-        """The method whose dissociation is correlated with similarity: the first one of the study."""
+        """The method whose dissociation is correlated with similarity: the study's first of `NAMED`."""
         return next(method for method in methods.NAMED if method in self.methods)
 
     @property
     def plain_method(self) -> str:
-        """The method by which IAT and `single` train, too: `lora` in studies without `tuned`."""
+        """The method by which IAT and `single` train, too: `lora` in studies with it but without `tuned`."""
         return "lora" if "lora" in self.methods and "tuned" not in self.methods else "tuned"
 
     @property
@@ -143,7 +143,7 @@ class Study(Section):
 
     @property
     def learnt(self) -> dict[str, Task]:
-        """The tasks that every model learns."""
+        """The tasks that models learn: those of mixtures, those learnt alone, and those of `transfer`."""
         names = {*self.alone, *self.transfer.tasks, *itertools.chain(*self.mixture_tasks.values())}
         return {name: task for name, task in self.tasks.items() if name in names}
 
@@ -222,7 +222,7 @@ class Study(Section):
 
     @property
     def sharing_runs(self) -> list[Run]:
-        """The fine-tuned runs of all mixtures, and the single-task runs of their tasks and others."""
+        """The fine-tuned runs of all mixtures, and the single-task runs of their tasks and of `alone`."""
         mixed = [(mixture, tasks, "tuned") for mixture, tasks in self.mixture_tasks.items()]
         alone = self.in_order([*self.alone, *itertools.chain(*self.mixture_tasks.values())])
         return self._runs([*mixed, *((task, (task,), "single") for task in alone)])

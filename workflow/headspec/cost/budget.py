@@ -26,8 +26,9 @@ CHANGED = ("tasks", "training", "importance", "pruning")
 def fitted(config: dict[str, Any], minutes: float, rate: float | None = None) -> tuple[dict[str, Any], str]:
     """Return sections of a config with which its plan for this machine takes at most `minutes`, and a line.
 
-    While it takes longer, a setting of the costliest kind of pass is halved. `rate`, in FLOP/s of a job, is
-    measured by default. Raises ConfigError if no setting is left.
+    While it takes longer, a setting of the costliest kind of pass that still has one is halved. `rate`, in
+    FLOP/s of a job, is measured by default. Raises ConfigError if no setting is left or the study cannot be
+    planned here, and HeadspecError like `headspec.pipeline.preflight.check`.
     """
     study = preflight.load(config)
     tasks = preflight.check(study)
@@ -55,7 +56,7 @@ def fitted(config: dict[str, Any], minutes: float, rate: float | None = None) ->
 
 
 def _stated(plan: Plan) -> dict[str, Any]:
-    """Return the sections of a study that are halved, with their values."""
+    """Return the settings of a study that may be halved, by section; those of tasks are added later."""
     study = plan.extent.study
     train, _ = plan.extent.examples
     samples = min(study.importance.samples, max(train.values()))

@@ -80,7 +80,7 @@ def by_stage(jobs: Iterable[PlannedJob]) -> dict[str, list[PlannedJob]]:
 
 
 def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[tuple[Load, float]]:
-    """Yield the passes of a job with their operations; none if it runs no model, or an unknown one."""
+    """Yield the passes of a job with their operations; none if model or tasks are unknown or unused."""
     if stage not in STAGES or not extent.knows(wildcards):
         return
     job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)

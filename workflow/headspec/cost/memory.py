@@ -40,7 +40,7 @@ HALF = 2
 #: names for the width in configs
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
 INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # of a mixture
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # of a mixture of experts
 #: names in configs of models without position embeddings, most of which have an untied head
 ROTARY = ("rope_theta", "rope_parameters", "rope_scaling", "rotary_dim", "rotary_pct")
 ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_forward_proj")
@@ -48,7 +48,7 @@ ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_fo
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of an encoder."""
+    """Sizes of a model."""
 
     layers: int
     heads: int  #: of the layer with the most
@@ -60,7 +60,10 @@ class Sizes:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Sizes:
-        """Return the sizes in a config.json, counting parameters as if no layers shared weights."""
+        """Return the sizes in a config.json, counting parameters as if no layers shared weights.
+
+        A config without numbers of heads or a width counts as `BERT_LARGE`.
+        """
         hidden, kinds = _first(config, HIDDEN), heads_by_layer(config)
         if not (kinds and hidden):
             return BERT_LARGE
@@ -91,8 +94,9 @@ class Sizes:
     def activations(self, examples: int, tokens: int, layers: int) -> float:
         """Return the bytes of a padded batch while `layers` layers keep what their backward pass needs.
 
-        Each keeps 13 vectors per token, two of the inner width, and for each attention map the probabilities,
-        those after dropout, and the dropout mask. Three more layers cover the one being computed.
+        Each keeps 13 vectors per token, two more of the inner width, and for each attention map the
+        probabilities, those after dropout, and the dropout mask. Three more layers cover the one being
+        computed.
         """
         vectors = tokens * (13 * self.hidden + 2 * self.inner)
         return NUMBER_BYTES * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
@@ -167,8 +171,8 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 def writing(study: Study, model: str, examples: int) -> float:
     """Return the bytes of a batch of unfinished texts that a model writes.
 
-    They are three copies of log-probabilities, and cached keys and values. With more beams, a batch has fewer
-    of the `examples`, but at least one.
+    They are three copies of log-probabilities, and cached keys and values; 0 if no task has texts written.
+    With more beams, a batch has fewer of the `examples`, but at least one.
     """
     most = max((kind(task).beams(task) or kind(task).generates for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
@@ -193,7 +197,7 @@ def _vectors(study: Study, cost: Stage, hidden: int) -> float:
 
 
 def gpus(study: Study, model: str, stage: str) -> int:
-    """Return the GPUs, if any, of a job: for its training, or for the layers of a prompted model."""
+    """Return how many GPUs a job uses where there are any: for training, or a prompted model's layers."""
     shares = stage_cost(stage).gpus
     holding = shares == "layers" and METHODS[alone(study.methods)].trains == "nothing"
     return study.models[model].gpus if shares == "all" or holding else 1

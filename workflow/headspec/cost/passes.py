@@ -110,7 +110,7 @@ class Stage:
     batch : section with the batch size of its training
     gpus : `one`; `all`, a process on each of the model's GPUs; or `layers`, the GPUs that hold a prompted
         model's layers
-    writes : whether it writes translations, after any training
+    writes : whether its model writes texts, after any training
     under_masks : whether it evaluates by `headspec.heads.pruning.under_masks`
     vectors : `task` or `mixture` whose training vectors, for frozen runs, a job holds
     held : bytes that a job holds besides weights and activations
@@ -132,7 +132,7 @@ class Stage:
 
     @property
     def backward(self) -> bool:
-        """Return whether there is a backward pass, which needs activations."""
+        """Whether there is a backward pass, which needs stored activations."""
         return not {*self.reduced_by} <= {"prune"}
 
 
@@ -143,7 +143,10 @@ STAGES: dict[str, Stage] = {}
 def stage(
     reduced_by: Mapping[str, str], copies: int, hours: int, also: Iterable[str] = (), **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function for the passes of the stage of its name, and of those in `also` (see `Stage`)."""
+    """Return a decorator that registers a function as `Stage.loads` of the stage of its name, and of `also`.
+
+    The other arguments are attributes of `Stage`.
+    """
 
     def register(loads: Callable[..., Any]) -> Callable[..., Any]:
         STAGES.update(

@@ -87,7 +87,7 @@ class Plan:
         return "\n\n".join(filter(None, map("\n".join, parts)))
 
     def stages(self) -> Iterator[str]:
-        """Yield a line per stage and one for the total: jobs, operations, hours of computing, wall time."""
+        """Yield a heading, and a line per stage and for the total: jobs, operations, computing, wall time."""
         yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {self.unit:>12}   wall time"
         work = self.work.groupby("stage").sum()
         for stage, (n, busy, wall) in self.times.items():
@@ -143,7 +143,7 @@ class Plan:
         return f"tasks.{{task}}.max_new_tokens, or {by['prune']}" if purpose == WRITE else by[purpose]
 
     def models(self) -> Iterator[str]:
-        """Yield a line per model: parameters, hours of the main stages, and disk space of its runs."""
+        """Yield a heading, a line per model (parameters, hours of main stages, disk space), and a note."""
         stages = " ".join(f"{stage:>10}" for stage in PASSES)
         yield f"{'model':<20} {'parameters':>12} {stages}    saved"
         saved, seconds = self.saved(), self.seconds.groupby(["model", "stage"]).sum()
@@ -170,7 +170,7 @@ class Plan:
         return saved
 
     def disk(self) -> str:
-        """Return the disk space of what is kept, and of checkpoints during training."""
+        """Return a line on the disk space of what is kept, and of checkpoints during training."""
         extent, states, tables = self.extent, 0.0, 0.0
         for job in self.known:
             keeps = STAGES[job.stage].keeps if job.stage in STAGES else ""

@@ -1,6 +1,6 @@
 """Expected cost of a study, printed before anything runs: ``headspec plan my-study.yaml``.
 
-It checks the study, lists its jobs (`graph`), reads its tasks (`workload`), counts operations (`operations`),
+It checks the study, lists its jobs (`graph`), reads its tasks (`workload`), counts operations (`graph`),
 measures their speed for a few seconds (`throughput`), and adds everything up (`plan`).
 """
 

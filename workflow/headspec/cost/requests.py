@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Request = Callable[[Any, int], int]  # called by Snakemake with the wildcards of a job and its attempt
 
-#: minimum FLOP/s of a job on a GPU and on a CPU thread: a tenth of what BERT-base reaches on old ones. Small
-#: models do not keep a GPU busy, but their jobs are short
+#: minimum FLOP/s of a job on a GPU and on a CPU thread: a tenth of what BERT-base reaches on old hardware.
+#: Small models do not keep a GPU busy, but their jobs are short
 SLOWEST = {"gpu": 1e12, "thread": 1e10}
 LEAST = 30  # minutes, for the start of a job and its data
 COMPARED = 9  # priority of jobs that compare models
@@ -83,7 +83,7 @@ class Requests:
         return function
 
     def minutes(self, stage: str, wildcards: dict[str, str]) -> int:
-        """Return the minutes of a job at the slowest speed; its stage's hours if operations are unknown."""
+        """Return the minutes of a job and its start at the slowest speed; if unknown, those of its stage."""
         from headspec.cost.graph import job_operations
 
         if (count := job_operations(self.extent, stage, wildcards)) is None:
@@ -92,12 +92,12 @@ class Requests:
         return LEAST + int(count / rate / 60)
 
     def gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
+        """Return the GPUs of a job that runs a model: those for a prompted model's layers, else `gpu`."""
         job = Job(self.layout, wildcards)
         return self.gpu * (job.model.gpus if job.trains() == "nothing" else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a job that trains: those of its model, or one if it trains no encoder."""
+        """Return the GPUs of a job that trains: those of its model, or `gpu` if it trains no encoder."""
         job = Job(self.layout, wildcards)
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
         if job.trains() == "classifiers" or branch_at_trunk:
@@ -120,10 +120,13 @@ class Requests:
 
 
 def microbatches(wildcards: Any, attempt: int) -> int:
-    """Return microbatches per batch, more after each failed attempt; results do not change."""
+    """Return microbatches per batch, twice as many after each failed attempt; results do not change."""
     return 1 << (attempt - 1)
 
 
 def processes(runs: Iterable[Run]) -> int:
-    """Return threads for statistics of `runs`: one per 40 models and mixtures, at most 16 (below 8 GB)."""
+    """Return threads for statistics of `runs`: one, and one per 40 pairs of model and mixture; at most 16.
+
+    These need less than 8 GB.
+    """
     return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)

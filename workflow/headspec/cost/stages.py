@@ -62,7 +62,7 @@ def features(job: StageJob) -> Iterator[Load]:
     copies=5, hours=24, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
 )  # fmt: skip
 def train(job: StageJob) -> Iterator[Load]:
-    """Yield training.
+    """Yield the training of a run.
 
     Frozen runs count only examples that are encoded again: classifiers cost almost nothing.
     """
@@ -130,7 +130,7 @@ def learn_gates(job: StageJob) -> list[Load]:
     copies=5, hours=12, batch="training", gpus="all", writes=True, under_masks=True,
 )  # fmt: skip
 def pruned_run(job: StageJob) -> Iterator[Load]:
-    """Yield further training, minus the steps that learn_gates has done, and an evaluation."""
+    """Yield further training, without the steps of learn_gates, importance if stepwise, and an evaluation."""
     gates, method = job.study.gates, _method(job)
     left = gates.epochs * (1 - gates.learning) if method.open_ended else _before(job) + gates.epochs
     yield from _gated(job, left)
@@ -188,9 +188,9 @@ def measured(job: StageJob) -> list[Load]:
 
 @stage({"importance": "atlas.rankings"}, copies=3, hours=8, gpus="layers")
 def behaviour(job: StageJob) -> list[Load]:
-    """Return loads that count each sequence as an example, and two tokens of it for each head.
+    """Return loads that count each sequence as an example, and again for each head if answers are read.
 
-    Two passes cost as much as one of importance, where nothing is written.
+    Two passes through it cost as much as one of importance, and nothing is written.
     """
     measure, heads = head_measures.MEASURES[job.wildcards["measure"]], job.heads(job.wildcards["model"])
     passes = 1 + heads * (measure.reads == "answers")
@@ -272,7 +272,7 @@ def probe(job: StageJob) -> list[Load]:
 
 
 def stage_cost(stage: str) -> Stage:
-    """Return the costs of a stage; HeadspecError if it has none."""
+    """Return the costs of a stage; raise HeadspecError if it has none."""
     if stage not in STAGES:
         raise HeadspecError(
             f"stage {stage!r}: expected one of {listing(STAGES)}, or a new one in cost/stages.py"

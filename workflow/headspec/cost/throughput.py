@@ -4,7 +4,7 @@
 measures and prints JSON; `find_speed` starts as many of these as jobs will run at once, the way jobs are
 started (`headspec.pipeline.warm`).
 
-Measured speeds are stored in the study's folder for later plans: measuring a large model takes minutes.
+Measured speeds are stored in `.snakemake/headspec` for later plans: measuring a large model takes minutes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ save(Figure(), [tempfile.mkdtemp() + "/figure.png"], 100)
 class Speed:
     """Speed of jobs."""
 
-    rates: dict[str, dict[str, float]]  #: FLOP/s of each model in each of `PASSES`
+    rates: dict[str, dict[str, float]]  #: FLOP/s of each model for each of `PURPOSES`
     model_start: float  #: seconds to start a job that runs a model
     light_start: float  #: seconds to start any other job
 
@@ -97,7 +97,10 @@ def parameters(config: PretrainedConfig) -> int:
 
 
 def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
-    """Return operations per example of a forward pass of `batch` examples of `tokens` tokens."""
+    """Return operations per example of a forward pass of `batch` examples of `tokens` tokens.
+
+    They are estimated from parameters if the computation depends on values.
+    """
     encoder = empty(config)
     width = encoder.get_input_embeddings().embedding_dim
     with FlopCounterMode(display=False) as counter:
@@ -154,7 +157,10 @@ def no_checkpoint() -> Checkpoint:
 def measure(
     config: PretrainedConfig, tokens: int, size: int, device: Device, seconds: float
 ) -> dict[str, float]:
-    """Return FLOP/s by purpose, for examples of `tokens` tokens and training batches of `size`."""
+    """Return FLOP/s by purpose, for examples of `tokens` tokens and training batches of `size`.
+
+    The reduced model is measured for `seconds` or longer.
+    """
     small, writes = reduced(config), config.is_encoder_decoder
 
     def build() -> MultiTask:
@@ -202,7 +208,8 @@ def find_speed(
 ) -> Speed:
     """Return the mean speed of jobs, `at_once` at a time, on examples of `tokens` tokens.
 
-    `python` is the command that starts them; it may still be importing packages.
+    `python` is the command that starts them; it may still be importing packages. Raises HeadspecError if a
+    model or a figure fails.
     """
     settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings
@@ -286,7 +293,7 @@ def write_speed(name: str, speed: Speed, load: float) -> None:
 
 
 def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
-    """Print the measured rates of the models in these folders, as JSON."""
+    """Print, as JSON, when packages were loaded, and the measured rates of the models in these folders."""
     device = devices.prepare(precision, int(threads))
     ready = time.time()
     measured = [

@@ -74,7 +74,7 @@ def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConf
 
 
 def model(config: PretrainedConfig, target: int) -> MultiTask:
-    """Return a random model with the task `task`, which writes `target` tokens of every text."""
+    """Return a random model with the task `task`, which writes `target` tokens for every text."""
     encoder = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
     encoder.generation_config.eos_token_id = None
     pieces = [*SPECIAL, *(f"\u2581{i}" for i in range(len(SPECIAL), config.vocab_size))]

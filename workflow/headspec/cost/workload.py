@@ -41,7 +41,7 @@ SAMPLE = 300  # texts per task in which tokens are counted
 
 @dataclass(frozen=True)
 class Size:
-    """Examples of a task in each split, and a sample of its `texts` if they were read."""
+    """Numbers of examples of a task in each split, and a sample of its `texts` if they were read."""
 
     train: int
     validation: int
@@ -104,7 +104,7 @@ class Extent:
         return round(sum(every) / max(len(every), 1))
 
     def heads(self, model: str) -> int:
-        """Return the number of heads of all layers."""
+        """Return the number of heads of all layers; that of BERT-large if the config does not tell."""
         kinds = heads_by_layer(self.configs[model].to_dict())
         return sum(map(sum, kinds.values())) if kinds else BERT_LARGE.layers * BERT_LARGE.heads
 
@@ -197,7 +197,10 @@ def _lengths(
 
 
 def size(study: Study, name: str, plan: TasksRead, others: dict[str, Size]) -> Size:
-    """Return the examples of a task, read and split as in its job, or else the numbers in the config."""
+    """Return the examples of a task, read and split as in its job, or else the numbers in the config.
+
+    Raises DataError if neither is known.
+    """
     task = study.tasks[name]
     parent = others.get(task.pairs_of or "")
     texts = parent.texts if parent else None
@@ -227,7 +230,7 @@ def size(study: Study, name: str, plan: TasksRead, others: dict[str, Size]) -> S
 
 
 def sample(name: str, task: Task) -> pd.DataFrame:
-    """Return texts of `SAMPLE` training rows, evenly spaced in a task's source, without empty texts.
+    """Return texts of at most `SAMPLE` training rows, evenly spaced in a task's source, without empty texts.
 
     Columns are example, text_a, text_b (null for single texts), and label for translation.
     """
@@ -240,7 +243,10 @@ def sample(name: str, task: Task) -> pd.DataFrame:
 
 
 def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
-    """Return a model's folder, which may lack weights, and its config; no folder for described models."""
+    """Return a model's folder, which may lack weights, and its config; no folder for described models.
+
+    Raises ModelError if the config cannot be loaded.
+    """
     if config_json.is_described(model):
         return None, AutoConfig.for_model(**config_json.described_config(model))
     try:
@@ -253,7 +259,7 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
 
 
 def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
-    """Return the tokenizer in a model's folder; None if it is missing."""
+    """Return the tokenizer in a model's folder; None if it is missing or cannot be loaded."""
     if path is None:
         return None
     try:

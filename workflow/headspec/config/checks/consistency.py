@@ -82,7 +82,7 @@ def _atlas(study: Study) -> Iterator[str]:
 
 
 def _behaviour(key: str, measure: HeadMeasure, study: Study) -> Iterator[str]:
-    """Yield problems with a ranking by what heads do that methods or tasks of the atlas do not have."""
+    """Yield problems with a ranking that the methods or tasks of the atlas do not support."""
     others = [name for name in study.atlas.methods if METHODS[name].trains != "nothing"]
     if measure.predicts and "atlas" in study.methods and others:
         yield (
@@ -141,7 +141,7 @@ def _probes(study: Study) -> Iterator[str]:
 
 
 def _training(study: Study) -> Iterator[str]:
-    """Yield problems with keys that only some kinds of tasks use."""
+    """Yield a problem for each key that is set, but that no task of the study uses."""
     used = {key for task in study.tasks.values() for key in kind(task).training}
     for key, needed in {key: why for each in KINDS.values() for key, why in each.training.items()}.items():
         if getattr(study.training, key) and key not in used:
@@ -168,7 +168,7 @@ def _model(key: str, model: Model, study: Study) -> Iterator[str]:
 
 
 def _lora(study: Study) -> Iterator[str]:
-    """Yield problems with adapters, which need pretrained weights and a name of their own."""
+    """Yield problems with adapters: unused settings, random weights, or a control of the same name."""
     if "lora" not in study.methods:
         if study.training.lora != Training().lora:
             yield "training.lora: not used; expected 'lora' in methods."

@@ -16,7 +16,10 @@ def unknown(key: str, names: Sequence[str], valid: Collection[str], what: str) -
 
 
 def distinct(study: Study) -> Iterator[str]:
-    """Yield a problem for each name that is reserved for tables, or equals another one, ignoring case."""
+    """Yield a problem for each name that is reserved for tables, or repeats another (case is ignored).
+
+    Names of models are compared with each other, and so are those of tasks, groups and further splits.
+    """
     keys: dict[str, Iterable[str]] = {
         "models.": study.models,
         "tasks.": study.tasks,
@@ -38,7 +41,10 @@ def distinct(study: Study) -> Iterator[str]:
 
 
 def mixtures(study: Study) -> Iterator[str]:
-    """Yield a problem for each mixture that lacks tasks, or has the same tasks as another."""
+    """Yield a problem for each mixture with unknown or too few tasks, or the same tasks as another.
+
+    A study without any mixture is a problem, too.
+    """
     tasks, groups = list(study.tasks), study.mixtures.groups
     if study.mixtures == type(study.mixtures)():
         yield "mixtures: nothing to train; expected tasks under pairs, groups or single."

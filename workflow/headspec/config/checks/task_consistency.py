@@ -165,7 +165,10 @@ def _further(key: str, task: Task) -> Iterator[str]:
 
 
 def test_problems(study: Study) -> Iterator[str]:
-    """Yield the problems with prediction files: what fills them, whether one mixture has all their tasks."""
+    """Yield problems with prediction files that are unknown, repeated, or unsuitable for their task.
+
+    It is a problem, too, if no mixture has all their tasks.
+    """
     tested = {name: task for name, task in study.tasks.items() if task.test and not task.pairs_of}
     taken: dict[str, str] = {}
     for name, task in tested.items():
@@ -190,7 +193,7 @@ def test_problems(study: Study) -> Iterator[str]:
 
 
 def prompt_problems(study: Study) -> Iterator[str]:
-    """Yield a problem for each task without a prompt, and for unsuitable measures, dtypes and training."""
+    """Yield problems with the method `prompted`: missing prompts, unsuitable measures, dtypes or training."""
     trains_alone = method_alone(study.methods) == "single"
     alone = _trained_alone(study)
     mixed = dict.fromkeys(itertools.chain(*study.mixture_tasks.values()))
@@ -204,7 +207,7 @@ def prompt_problems(study: Study) -> Iterator[str]:
 
 
 def _trained_alone(study: Study) -> dict[str, str]:
-    """Return the config keys that train a task alone, each with such a task."""
+    """Return the config keys that train a task alone, each with its task."""
     lists = {"single": study.mixtures.single}
     if study.similarity.compares_models:
         lists["pairs"] = study.mixtures.pairs
@@ -219,7 +222,7 @@ def _without_prompts(study: Study, names: list[str]) -> Iterator[str]:
 
 
 def _compared(study: Study) -> Iterator[str]:
-    """Yield problems with similarity measures that compare models, since all tasks have the same one."""
+    """Yield problems with similarity measures that compare trained models, for a study that trains none."""
     expected = [name for name, measure in MEASURES.items() if not measure.trait.trained]
     for i, name in enumerate(study.similarity.measures):
         if MEASURES[name].trait.trained:
@@ -230,7 +233,7 @@ def _compared(study: Study) -> Iterator[str]:
 
 
 def _quantised(study: Study) -> Iterator[str]:
-    """Yield problems with quantised models that are trained, or whose weights are ranked."""
+    """Yield problems with quantised models that are not prompted, or are trained, or ranked by weights."""
     for name, model in study.models.items():
         if model.quantization is None:
             continue
@@ -245,7 +248,7 @@ def _quantised(study: Study) -> Iterator[str]:
 
 
 def _dtypes(study: Study) -> Iterator[str]:
-    """Yield problems with bf16 models that `prompted` does not run, or that another method trains."""
+    """Yield problems with bf16 models that are not prompted, or all of whose weights a method trains."""
     for name in (name for name, model in study.models.items() if model.dtype == "bf16"):
         key = f"models.{name}.dtype: got 'bf16', expected"
         if not prompts(study.methods):

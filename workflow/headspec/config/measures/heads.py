@@ -19,8 +19,8 @@ OTHERS = ("attended", "roles", "ablated", "cumulative")
 class HeadMeasure:
     """A measure of heads.
 
-    A table outside `STANDARD` is named after its measure and made by its `function`, for studies that rank
-    heads by it.
+    A table outside `STANDARD` is named after its measure, and made for studies that rank heads by it: by its
+    `function`, or by `headspec.atlas.behaviours`.
     """
 
     label: str  #: its name in figures, with the words of its name in the config
@@ -34,7 +34,7 @@ class HeadMeasure:
     per_head: bool = False  #: whether its module makes a pass for each head
     decoders: bool = False  #: whether only decoders have it
     behaviour: bool = False  #: whether it is what heads do, by `headspec.atlas.behaviours`
-    predicts: bool = False  #: whether it reads what a language model predicts: of the method `prompted` alone
+    predicts: bool = False  #: whether it reads what a language model predicts, so only `prompted` has it
     reads: str = ""  #: what it reads of its tasks, besides the model: "texts", or "answers" with them
     from_pretrained: bool = False  #: whether its function also takes the pretrained encoder, as last argument
     function: str = ""  #: that makes its own table (`headspec.plugins.function`)

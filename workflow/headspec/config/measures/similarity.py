@@ -104,7 +104,7 @@ def seedless(names: Iterable[str]) -> list[str]:
 
 
 def of_weights(names: Iterable[str]) -> list[str]:
-    """Return the measures of all weights in `names`."""
+    """Return the measures among `names` that compare all weights."""
     return [name for name in names if MEASURES[name].of is None]
 
 

@@ -77,13 +77,13 @@ class Atlas(Section):
 
     @property
     def measured(self) -> list[str]:
-        """The rankings that are measured by their own modules in passes through the model."""
+        """The rankings that their own modules measure from the model, without behaviours."""
         measured = [name for name, table in own(self.rankings).items() if table is None]
         return [name for name in measured if name not in self.behaviours]
 
     @property
     def behaviours(self) -> list[str]:
-        """The rankings that are what heads do."""
+        """The rankings by behaviours of heads."""
         return [name for name in self.rankings if heads.MEASURES[name].behaviour]
 
     @property
@@ -93,7 +93,7 @@ class Atlas(Section):
 
     @property
     def ablations(self) -> list[str]:
-        """The replacements of ablated heads: zero, and their mean output if heads are ranked by it."""
+        """The ablations to measure: by zero, and by the mean output if heads are ranked by it."""
         return [
             measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)
         ]

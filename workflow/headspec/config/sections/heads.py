@@ -61,7 +61,10 @@ class Pruning(Section):
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Set `draw_examples` n from `draw_width`: a mean over draws has variance <= 1 / (4 n draws)."""
+        """Set `draw_examples` n from `draw_width`: a mean over draws has variance <= 1 / (4 n draws).
+
+        Raises ValueError if both are given.
+        """
         if self.draw_width is None:
             return
         if self.draw_examples is not None:
