@@ -45,6 +45,7 @@ class Reading:
     Attributes
     ----------
     key : key of the task in the config
+    task : its section
     names : names of classes, if it has any
     rows : all rows read of each split, train first: text_a, text_b (null for single texts), label
     """
@@ -56,7 +57,7 @@ class Reading:
 
     @property
     def stored(self) -> Sequence[str]:
-        """The names of classes in the data, unless the config names them."""
+        """The names of classes in the data; none if the config names them."""
         return () if self.task.labels else self.names
 
     @property
@@ -74,13 +75,13 @@ def odd(reading: Reading) -> list[str]:
 
 
 def read_otherwise(reading: Reading) -> Iterator[str]:
-    """Files that are not read as their suffixes suggest."""
+    """Yield notes on files that are not read as their suffixes suggest."""
     for note in dict.fromkeys(note for rows in reading.rows.values() for note in rows.attrs.get(NOTES, ())):
         yield f".source: {note}"
 
 
 def missing(reading: Reading) -> Iterator[str]:
-    """Labels that mean a missing label."""
+    """Yield a sentence on labels that may mean a missing label."""
     if found := [name for name in reading.stored if name in MISSING]:
         yield (
             f".label: {listing(found)} is treated as a class; if it marks a missing label, name "
@@ -89,7 +90,7 @@ def missing(reading: Reading) -> Iterator[str]:
 
 
 def alike(reading: Reading) -> Iterator[str]:
-    """Names that differ only in case or punctuation, or invisibly."""
+    """Yield a sentence on names that differ only in case or punctuation, or invisibly."""
     if groups := [" and ".join(map(_visibly(group), group)) for group in lookalikes.alike(reading.stored)]:
         yield (
             f".label: {listing(groups, 3)} are separate classes; if they mean the same, merge them by "
@@ -105,7 +106,7 @@ def _visibly(names: Sequence[str]) -> Callable[[str], str]:
 
 
 def joined(reading: Reading) -> Iterator[str]:
-    """Classes that combine several other classes."""
+    """Yield a sentence on classes that combine several other classes."""
     if reading.task.type != "labels" and (several := sorted(joined_labels.composed(reading.stored))):
         yield (
             f".label: {len(several)} of {len(reading.names)} classes combine other classes, such as "
@@ -114,7 +115,7 @@ def joined(reading: Reading) -> Iterator[str]:
 
 
 def recurring(reading: Reading) -> Iterator[str]:
-    """Labels that may join several, none of which occurs alone."""
+    """Yield a sentence on labels that may join several, which need not occur alone."""
     splits_cells = reading.task.type == "labels" and not getattr(reading.task, "separator", None)
     if splits_cells and (found := joined_labels.recurring(reading.stored)):
         yield (
@@ -125,13 +126,13 @@ def recurring(reading: Reading) -> Iterator[str]:
 
 
 def like_splits(reading: Reading) -> Iterator[str]:
-    """Classes named like splits, for example folders."""
+    """Yield a sentence on classes named like splits, for example folders."""
     if found := [name for name in reading.names if name.casefold() in SPLITS]:
         yield f".label: {listing(found)} is treated as a class, but has the name of a split"
 
 
 def numbers(reading: Reading) -> Iterator[str]:
-    """Classes that look like scores."""
+    """Yield a sentence on classes that look like scores."""
     values = pd.to_numeric(pd.Series(list(reading.stored), dtype=object), errors="coerce")
     if len(values) and values.notna().all() and (len(values) > NUMBERS or (values % 1 != 0).any()):
         yield (
@@ -141,7 +142,7 @@ def numbers(reading: Reading) -> Iterator[str]:
 
 
 def mostly_one(reading: Reading) -> Iterator[str]:
-    """A class with most rows, which may stand for a missing label."""
+    """Yield a sentence on a class with most rows, which may stand for a missing label."""
     if reading.task.type in ("classification", "labels"):
         labels = reading.rows["train"]["label"]
         name, n = data.reader(reading.task.type).tally(labels).most_common(1)[0]
@@ -154,7 +155,7 @@ def mostly_one(reading: Reading) -> Iterator[str]:
 
 
 def formatted(reading: Reading) -> Iterator[str]:
-    """Classes in the notation of a program's values, or parts of it."""
+    """Yield a sentence on classes in the notation of a program's values, or parts of it."""
     found = [name for name in reading.names if _value(name) not in (None, name) or _is_part(name)]
     if found:
         yield (
@@ -164,7 +165,7 @@ def formatted(reading: Reading) -> Iterator[str]:
 
 
 def formatted_texts(reading: Reading) -> Iterator[str]:
-    """Texts in the notation of a program's values."""
+    """Yield a sentence for each column of texts that are mostly in the notation of a program's values."""
     for column, what, texts in reading.texts:
         wrong = texts.map(lambda text: text[:1] in "[{(\"'" and _value(text) is not None)
         if wrong.sum() > MOST * len(texts):
@@ -176,7 +177,7 @@ def formatted_texts(reading: Reading) -> Iterator[str]:
 
 
 def _value(text: str) -> Any:
-    """Return the value that a text denotes, if it is a quoted text, a list or a mapping."""
+    """Return the quoted text, list, set or mapping that a text denotes; None if it denotes no such value."""
     try:
         value = literal(text)
     except ValueError:
@@ -192,7 +193,7 @@ def _is_part(name: str) -> bool:
 
 
 def unprinted(reading: Reading) -> Iterator[str]:
-    """Names and texts with unprintable characters."""
+    """Yield sentences on names and texts with unprintable characters."""
     bare = {name: JOINING.sub("", name) for name in reading.names}
     if hidden := [name for name, seen in bare.items() if UNPRINTED.search(seen) or UNSEEN.search(seen)]:
         yield f".label: {listing(map(ascii, hidden), 3)}: classes with characters that are not printed"

@@ -66,7 +66,7 @@ def sentences(text: str) -> list[str]:
 
 
 def unspaced(texts: Iterable[str]) -> str | None:
-    """Return the language of texts mostly written without spaces: `zh`, `ja`, `ko` or `other`; else None."""
+    """Return the language of texts in scripts of `SCRIPTS`: `zh`, `ja`, `ko` or `other`; else None."""
     together = "".join(texts)
     n = {language: len(letter.findall(together)) for language, letter in SCRIPTS.items()}
     if not any(n.values()) or sum(n.values()) < MOSTLY * len(LETTER.findall(together)):

@@ -33,7 +33,7 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
     """Return the table `draws`: random draws of a few training examples of task `name`, which may overlap.
 
     The first m of a draw are its sample of m: every class has at least one example, and otherwise its
-    proportion. Raise DataError if the task has fewer examples than the largest of `samples`, or more classes
+    proportion. Raises DataError if the task has fewer examples than the largest of `samples`, or more classes
     than the smallest. `labels` (n,) are classes, or a constant for regression; `seed` is the study's
     `data_seed`.
     """

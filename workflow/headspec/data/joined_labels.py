@@ -57,9 +57,10 @@ def composed(names: Iterable[str]) -> dict[str, Composed]:
 
 
 def recurring(names: Collection[str]) -> Composed | None:
-    """Return a joint, and the names with it, if for most of these all parts are also in others.
+    """Return a joint, and the names in which all parts between joints are also in other names, or None.
 
-    Then all names may join labels, or they may consist of a topic and a subtopic.
+    These are at least two, and more than half of the names with the joint. All names may then join labels, or
+    consist of a topic and a subtopic.
     """
     by_joint: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):

@@ -27,7 +27,7 @@ class Group(NamedTuple):
 
 
 def alike(names: Iterable[str]) -> list[list[str]]:
-    """Return, in order, groups of at least two names that share one of their `forms`."""
+    """Return, in order, groups of at least two names that share `forms`, directly or through others."""
     names = list(names)
     confusable = not "".join(names).isascii()
     groups: dict[str, Group] = {}
@@ -46,8 +46,8 @@ def alike(names: Iterable[str]) -> list[list[str]]:
 def forms(name: str, confusable: bool = True) -> set[str]:
     """Return forms of a name: letters, digits and symbols in one case, with lookalikes replaced by one.
 
-    There are two, since upper- and lower-case letters have different lookalikes. Without `confusable`, it is
-    a form that suffices among ASCII names, since reading the table takes a third of a second.
+    There are two, since upper- and lower-case letters have different lookalikes. Without `confusable`,
+    there is one, which suffices among ASCII names; reading the table takes a third of a second.
     """
     written = " ".join(_composed(name).split())
     letters = BETWEEN.sub("", written) or written
@@ -71,7 +71,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _prototype(character: str) -> str:
-    """Return the character that represents a character and its lookalikes: the one with the most of them."""
+    """Return the character that stands for a character and its lookalikes: the one that has most of them."""
     table = _table()
     others = table.get(character, ())
     alike: list[str] = [character, *others]

@@ -24,7 +24,8 @@ MOST = 0.2
 def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return `frame` with uint64 columns key_a and key_b of text_a and text_b (null for single texts).
 
-    Keys are hashes of `headspec.data.characters.letters`, 0 for empty texts, in an order by `seed`.
+    Keys are hashes of `headspec.data.characters.letters`, salted by `seed`; 0 for empty texts. A frame that
+    has keys is returned as it is.
     """
     if set(KEYS) <= set(frame):
         return frame
@@ -74,7 +75,7 @@ def without_evaluated(
     """Return training examples of `name` on which no other task is evaluated, and counts of those removed.
 
     `seen` marks, for each other task that shares an encoder, the examples that it is evaluated on, bool (n,).
-    Raise DataError if more than `MOST` of the examples would be removed.
+    Raises DataError if more than `MOST` of the examples would be removed.
     """
     counts = {other: int(mask.sum()) for other, mask in seen.items() if mask.any()}
     leaked = np.logical_or.reduce([np.zeros(len(train), dtype=bool), *seen.values()])
@@ -101,7 +102,7 @@ class Grouped(NamedTuple):
 
 
 def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[str, Grouped]:
-    """Return groups of examples for tasks that share texts, from the validation tables of all tasks.
+    """Return groups of examples for each task that shares texts, from the validation tables of all tasks.
 
     Pair tasks use every text twice, which links all pairs in a few rings. Texts, with partners close
     together, are cut into groups of `TEXTS`; an example is in the group of its first text, and in about one

@@ -16,7 +16,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     class.
 
     `parent` has columns label and text_a, key_a (see `headspec.data.overlap`), or both. Return as many rows
-    in random order, with label ('same' or 'different') and text_a and text_b, or their keys. Raise DataError
+    in random order, with label ('same' or 'different') and text_a and text_b, or their keys. Raises DataError
     if the classes are too few or too uneven.
     """
     classes = parent["label"].astype("category").cat
@@ -83,7 +83,7 @@ def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndar
 def _across_classes(
     first: np.ndarray, second: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Shuffle `second` (n,) so that each item differs in class from its partner in `first` (n,).
+    """Return `second` (n,) shuffled so that each item differs in class from its partner in `first` (n,).
 
     Both have the same number d_k <= D / 2 of items of each class k. For a pair within class k, at most 2 d_k
     - 1 < D pairs have k on either side, so exchanging partners with another pair always works. Then pairs

@@ -140,7 +140,10 @@ class Prepared:
 
 
 def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
-    """Return a task's training and validation tables; `parent` is the prepared task that `pairs_of` names."""
+    """Return a task's training and validation tables; `parent` is the prepared task that `pairs_of` names.
+
+    Training examples on which other tasks are evaluated are kept.
+    """
     if parent is None:
         read = read_source(name, task, seed)
         train_split, validation_split, classes = read.train, read.validation, read.classes
@@ -204,7 +207,10 @@ def _stored(task: Task, frame: pd.DataFrame, names: Sequence[str]) -> Split:
 
 
 def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
-    """Return pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
+    """Return pairs of the texts of a split (`pairs_of`).
+
+    Repeated validation texts are used once, empty ones not at all.
+    """
     frame = overlap.with_keys(parent, seed)
     if split == "validation":
         frame = frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
@@ -267,7 +273,7 @@ def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed
 
 
 def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Drop empty texts, and rows repeated in `splits.normalised`; return the rest and counts of both."""
+    """Return rows without empty texts, or texts (`normal`) of earlier rows, and counts as in `Prepared`."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, normal = frame[~empty], normal[~empty]
     duplicate = normal.duplicated()
@@ -283,7 +289,7 @@ def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dic
 
 
 def _held_out(name: str, task: Task, n: int) -> int:
-    """Return the number of `n` rows to hold out for validation."""
+    """Return the number of `n` rows to hold out for validation; raise DataError if none would be left."""
     size = task.validation_examples or max(1, int(n * HELD_OUT))
     if size >= n:
         raise DataError(

@@ -35,9 +35,9 @@ def rows_of(split: str) -> str:
 def summary(frame: pd.DataFrame, normal: pd.Series, task: Data, names: Iterable[str] = ()) -> dict[str, Any]:
     """Return statistics on the rows of a split, for JSON; `normal` is `splits.normalised` of `frame`.
 
-    They are `rows`; for each of `KINDS` the number of rows and the first of them, from 1; `words`, 100
-    quantiles of the number of words; `classes`, the number of rows of the most frequent of `names`; and
-    entries added by `Data.row_quality`.
+    They are `rows`; for each of `KINDS` the number of rows and, from 1, the place of the first, with that of
+    a row that it repeats or contradicts; `words`, 100 quantiles of the number of words; `classes`, the number
+    of rows of the most frequent of `names`; and entries added by `Data.row_quality`.
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]

@@ -71,8 +71,8 @@ def _classes(split: Split | None) -> str:
 def odd(name: str, task: Task, source: Source) -> list[str]:
     """Return a line for each sign that the data of a task are not what the config intends.
 
-    These are splits, rows and classes that the config does not name, and findings of the rules in
-    `headspec.data.anomalies`.
+    Lines are on splits that the config does not name, rows left out, classes without training rows, findings
+    of the rules in `headspec.data.anomalies`, and warnings of `headspec.data.quality`.
     """
     key = f"tasks.{name}"
     return [

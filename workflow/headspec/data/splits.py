@@ -51,7 +51,8 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
     """Return the labelled rows of ``train`` and, if the source has it, ``validation``, filtered and checked.
 
     Columns are text_a, text_b (null for single texts) and label (class name, or score as text); missing texts
-    are empty. The index is the row's position in the source.
+    are empty. The index is the row's position in the source. Raises DataError if the split ``train`` is
+    missing, or a column, filter or label is invalid.
     """
     key = f"tasks.{name}"
     present = readers.splits(task, key)
@@ -77,7 +78,10 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
 
 
 def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
-    """Return the rows of the further split `other`, as `read_labelled`; labels must be in `classes`."""
+    """Return the rows of the further split `other`, as `read_labelled`.
+
+    Raises DataError, also if a label is not in `classes`.
+    """
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     where = readers.name_of(split_task, stored)
@@ -94,7 +98,7 @@ def read_unlabelled(
 
     Labels are not read: the hub has -1 in their place. Rows with texts of `train` are only counted
     (in_train); if they were removed, training would depend on the test set. Columns: example (0, 1, ...),
-    index (the source's column idx, else like example), text_a, text_b (null for single texts). Raise
+    index (the source's column idx, else like example), text_a, text_b (null for single texts). Raises
     DataError if there is no such split, a text column has no text, or the values of idx are not unique
     integers.
     """
@@ -129,7 +133,10 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 
 
 def _rows(task: Task, key: str, where: str, kept: pd.DataFrame) -> pd.DataFrame:
-    """Return the checked rows of a split that have a label; `attrs` counts the others."""
+    """Return the checked rows of a split that have a label; `attrs` counts the others.
+
+    Raises DataError if none has one.
+    """
     kind = data.reader(task.type)
     without = columns.unlabelled(kept, kind.columns(task), task.unlabelled) if task.unlabelled else None
     if without is not None and without.all():

@@ -43,7 +43,7 @@ def written(files: list[str]) -> list[str]:
 def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
     """Format predictions for `file`: indices of `classes`, names in order, or scores, (n,).
 
-    Raise DataError if the file needs other classes, or a prediction is nan.
+    Raises DataError if the file needs other classes, or a prediction is nan.
     """
     file_format = FILES[file]
     if problem := file_format.problem(type_of(classes), classes):

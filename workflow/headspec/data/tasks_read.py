@@ -22,9 +22,9 @@ class TasksRead:
 
     Attributes
     ----------
-    sources : source of each task without `pairs_of`
+    sources : source of each task without `pairs_of`; without texts if it was in the cache
     evaluated : evaluation examples of each task, including further splits, with keys
-    prepared : tables of each task, without texts
+    prepared : tables of each task; without texts if its source was in the cache
     leaking : for each task in `sources`, other tasks that are evaluated on some of its training rows, and
         the sorted keys of these rows
     """

@@ -34,7 +34,10 @@ NESTED = (*LISTS, set, frozenset, dict)
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
-    """Parse a text column of lists in Python, JSON or numpy; ValueError names the row of a broken list."""
+    """Return a text column of lists in Python, JSON or numpy notation, parsed; other columns as they are.
+
+    Raises ValueError, naming the row, for a broken list.
+    """
     present = column.dropna()
     texts = [cell.strip() if isinstance(cell, str) else "" for cell in present]
     if not texts or not all(text.startswith("[") and text.endswith("]") for text in texts):
@@ -51,7 +54,7 @@ def parse_lists(column: pd.Series) -> pd.Series:
 
 
 def literal(text: str) -> Any:
-    """Return the value of a text in JSON, Python, numpy or pandas notation; ValueError for other texts."""
+    """Return the value of a text in JSON, Python, numpy or pandas notation; raise ValueError for others."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -64,7 +67,7 @@ def literal(text: str) -> Any:
 
 
 def _with_commas(text: str) -> Iterator[str]:
-    """Yield the Python tokens of a text, with the commas that numpy omits; ValueError for ``...``."""
+    """Yield the Python tokens of a text, with the commas that numpy omits; raise ValueError for ``...``."""
     after_value = False
     for token in tokenize.generate_tokens(io.StringIO(text.replace("\n", " ")).readline):
         if token.string == "...":
@@ -98,7 +101,7 @@ def nested(cell: Any) -> Any:
 
 
 def list_items(cell: Any) -> list[Any]:
-    """Return the items of a list, or of a text separated by white space; ValueError for other cells."""
+    """Return the items of a list, or of a text separated by white space; raise ValueError for others."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, LISTS):
@@ -107,14 +110,14 @@ def list_items(cell: Any) -> list[Any]:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number, which may be written as 29.0 or "29"; ValueError for others."""
+    """Return a whole number, which may be written as 29.0 or "29"; raise ValueError for others."""
     if isinstance(value, bool) or not WHOLE.fullmatch(text := as_text(value)):
         raise ValueError(f"{shown(value)} is not a whole number")
     return int(text)
 
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
-    """Return one text per word from a cell; raise ValueError for more, fewer, or empty ones."""
+    """Return one text per word from a cell; raise ValueError for another number, or one of `empty`."""
     items = list_items(cell)
     if len(items) != len(words):
         raise ValueError(f"it has {len(words)} words and {len(items)} {what}")
@@ -125,14 +128,14 @@ def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str
 
 
 def to_text(column: pd.Series) -> pd.Series:
-    """Apply `as_text` to every value; empty values become missing."""
+    """Return a column with `as_text` of every value; empty values become missing."""
     present = column.dropna()
     text = present.map({value: as_text(value) for value in present.unique()})
     return text[text != ""].astype(object).reindex(column.index)
 
 
 def matching(column: str, present: Sequence[str]) -> str | None:
-    """Return a column's name, or the only one that differs just in white space or invisible characters."""
+    """Return `column` if present, or the only name that differs just in what `_bare` drops; else None."""
     alike = [name for name in present if _bare(name) == _bare(column)]
     return column if column in present else alike[0] if len(alike) == 1 else None
 
@@ -144,7 +147,7 @@ def _bare(name: str) -> str:
 
 
 def numbered(columns: Sequence[str], where: str) -> str:
-    """Return advice for a file without column names, whose columns are numbered from 1."""
+    """Return advice for a file without column names, whose columns are numbered from 1; else empty."""
     if not columns or list(columns) != [str(place) for place in range(1, len(columns) + 1)]:
         return ""
     return f" Its columns have no names and are numbered: set {where} to a number, such as '{columns[0]}'."
@@ -235,7 +238,10 @@ def _as_label(cell: Any) -> str | None:
 
 
 def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
-    """Return a column of texts; missing texts become empty."""
+    """Return a column of texts; missing texts become empty.
+
+    Raises DataError if it holds other values, or only empty texts.
+    """
     stored = frame[column]
     if stored.notna().any() and pd.api.types.infer_dtype(stored, skipna=True) != "string":
         raise DataError(f"{key}: column '{column}' of {where} holds {stored.dtype} values, not text")

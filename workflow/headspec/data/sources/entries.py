@@ -36,7 +36,10 @@ class SplitFiles:
 
 
 def inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
-    """Return sorted visible files and folders in a folder; raise DataError for pipes and broken links."""
+    """Return the visible files and folders in a folder, sorted; raise DataError for pipes and broken links.
+
+    Folders whose names begin with ``_`` are left out, too.
+    """
     files: list[Path] = []
     folders: list[Path] = []
     for entry in sorted(path.iterdir()):
@@ -59,5 +62,5 @@ def left_out(entries: Iterable[Path], what: str, inside: bool = False) -> list[s
 
 
 def is_table(file: Path) -> bool:
-    """Return whether a file has the suffix of a table."""
+    """Return whether a file has the suffix of a table, and does not describe tables."""
     return ending(file) in FORMATS and file.name not in METADATA

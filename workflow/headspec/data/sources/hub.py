@@ -12,7 +12,7 @@ from headspec.errors import DataError, MissingError, listing
 def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     """Return all splits of a data set from the hub or its cache, as a ``DatasetDict``.
 
-    Raise MissingError if it is not cached and there is no connection, DataError if it is damaged or of
+    Raises MissingError if it is not cached and there is no connection, DataError if it is damaged or of
     another commit.
     """
     import datasets

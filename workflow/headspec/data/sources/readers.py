@@ -36,7 +36,7 @@ LONGEST = 40  # characters of a name in a message; without a header line, the na
 
 
 def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    """Return the columns of a split that a task uses, as `readers.read_split`."""
+    """Return the columns of a local split that a task uses, as `read_split`, with the config's names."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
     frame = READERS[held.layout](task, key, held, labelled)
     present = [*map(str, frame)]
@@ -69,7 +69,10 @@ def needed_columns(
     labelled: bool = True,
     advice: Callable[[list[str], set[str]], str] | None = None,
 ) -> list[str]:
-    """Return the columns to read, which must be `present`; `advice` explains why a first line lacks them."""
+    """Return the columns to read; `advice` explains why a first line lacks all of them.
+
+    Raises DataError if a column is not `present`.
+    """
     present = list(present)
     wanted = _wanted(task, key, labelled, present)
     found = {column: matching(column, present) for _, column in wanted}
@@ -174,7 +177,7 @@ def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
 def validation_split(task: Task, key: str, present: list[str]) -> str | None:
     """Return the name of the validation split among those `present`, or None.
 
-    Raise DataError if the default split has several usual names, or a configured one is missing.
+    Raises DataError if the default split has several usual names, or a configured one is missing.
     """
     wanted, where = task.validation_split, f"{key}.validation_split"
     if wanted is None:
@@ -231,7 +234,7 @@ def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.Da
     """Return the columns of texts, label and filter of a split, unconverted, one row per stored row.
 
     Class indices of a hub data set become class names. If not `labelled`, read the texts and the column idx.
-    Raise DataError if data are missing, unreadable or empty, or lack a column.
+    Raises DataError if data are missing, unreadable or empty, or lack a column.
     """
     if _is_hub(task):
         check_options(task, key, str(task.source), BINARY[0])

@@ -64,9 +64,10 @@ def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dic
 def from_tasks(
     validation: dict[str, pd.DataFrame], sentences: int, seed: int
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Draw at most `sentences` validation texts, the same number per task; raise DataError for too few.
+    """Draw at most `sentences` validation texts, the same number per task if possible.
 
-    Each text of a pair is a sentence. Return the table 'sentences', task by task, and counts.
+    Each text of a pair is a sentence. Return the table 'sentences', task by task, and counts. Raises
+    DataError for fewer than `FEWEST`.
     """
     pools: dict[str, list[str]] = {}
     for task, frame in validation.items():

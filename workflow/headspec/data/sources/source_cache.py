@@ -29,9 +29,10 @@ SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint6
 
 
 def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
-    """Return `prepare.read_source` without texts, from the cache in `folder` if its entry is valid.
+    """Return a task's source, without texts from the cache in `folder` if its entry is valid.
 
-    Otherwise the task's test sets are read, too, to check them.
+    Otherwise it is the result of `prepare.read_source`, with texts, and the task's test sets are read, too,
+    to check them. Raises DataError if a file cannot be read or is invalid.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     path = folder / study / f"{name}.parquet"

@@ -67,7 +67,10 @@ def match_split(split: str, present: Collection[str]) -> str | None:
 def match_validation(
     split: str, present: Collection[str], key: str, others: Collection[str] = ()
 ) -> str | None:
-    """Like `match_split`, but the default split may have one other usual name that is not in `others`."""
+    """Return the same as `match_split`, but the default split may have another usual name not in `others`.
+
+    Raises DataError if several have.
+    """
     match = match_split(split, present)
     if match or split != VALIDATION[0]:
         return match
@@ -78,7 +81,7 @@ def match_validation(
 
 
 def _part(file: Path) -> re.Match[str] | None:
-    """Match the name of a part of a table, as on the hub and in Universal Dependencies."""
+    """Return the match of a name of part of a table, as on the hub or in Universal Dependencies, or None."""
     stem = uncompressed(file).stem
     return SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
 

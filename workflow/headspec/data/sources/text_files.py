@@ -38,7 +38,8 @@ def ending(path: Path) -> str:
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
     """Return the text of a file, keeping line endings; raise OSError if it cannot be read or decompressed.
 
-    Raise DataError, naming `key`, at the first byte that is invalid in the encoding, by default UTF-8.
+    Raises DataError, naming `key`, for a pointer to a large file, text that seems to be UTF-16 or UTF-32
+    although no encoding is given, and the first byte that is invalid in the encoding, by default UTF-8.
     """
     check_pointer(path, key)
     with _open(path) as file:
@@ -65,7 +66,7 @@ def check_pointer(path: Path, key: str) -> None:
 
 
 def read_start(path: Path, encoding: str | None = None) -> str:
-    """Return the first lines of a file as `read_text` does, or all of them if it is small."""
+    """Return the first lines of a file, or all of them if it is small, ignoring invalid bytes."""
     with _open(path) as file:
         data = file.read(START)
     text = _decoded(data, encoding, "ignore")  # the last character may be cut
@@ -75,7 +76,7 @@ def read_start(path: Path, encoding: str | None = None) -> str:
 def lines(text: str, what: str) -> list[str]:
     r"""Return the lines of a text, split only at ``\n`` and ``\r\n``.
 
-    Raise DataError, starting with `what`, if all lines seem to end in ``\r`` alone.
+    Raises DataError, starting with `what`, if all lines seem to end in ``\r`` alone.
     """
     check_line_ends(text, what)
     return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []

@@ -48,7 +48,10 @@ def _of_split(folder: Path, key: str) -> SplitFiles:
 
 
 def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> SplitFiles:
-    """Return a folder per class with a file per text, or a file per class with a line per text."""
+    """Return the texts in a folder per class, a file each, or in a file per class, a line each.
+
+    Raises DataError if there are neither.
+    """
     name = path.name or str(path)
     by_class: dict[Path, list[Path]] = {}
     for folder in sorted(folders, key=lambda folder: folder.name != TRAIN):
@@ -79,8 +82,8 @@ def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Pat
     """Return the text files in folders, and notes on the remaining files.
 
     Texts are the .txt files if these are over a third, else the files with the only suffix that over a third
-    have, except those named like descriptions. If there are more than `MANY` suffixes and most occur once,
-    they are parts of names.
+    have, except those named like descriptions. If there are more suffixes than `MANY` and than half the
+    files, they are parts of names. Raises DataError if no suffix is chosen, or a folder has no text.
     """
     files = [file for each in by_folder.values() for file in each if not DESCRIPTION.match(file.name)]
     endings = Counter(map(_ending, files))

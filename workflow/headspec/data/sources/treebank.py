@@ -84,7 +84,7 @@ def read_treebank(settings: Any) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the sentences of a treebank (`atlas.treebank`) as table 'treebank', and counts.
 
     In a table, each row is a sentence; columns hold lists or, in CSV and TSV, text split at spaces. Counts
-    are of sentences, words, and CoNLL-U's multi-word tokens and empty nodes, which are left out. Raise
+    are of sentences, words, and CoNLL-U's multi-word tokens and empty nodes, which are left out. Raises
     DataError if data cannot be read, have fewer than `FEWEST` sentences, or have one that is not a tree.
     """
     source = str(settings.source)
@@ -126,7 +126,7 @@ def files(settings: Any) -> list[Path]:
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the table 'treebank' of distinct sentences in tables 'data', without trees.
 
-    One-word sentences are left out. Raise DataError for fewer than `FEWEST` sentences.
+    One-word sentences are left out. Raises DataError for fewer than `FEWEST` sentences.
     """
     rows: dict[tuple[str, ...], str] = {}
     for task, table in tables.items():

@@ -39,7 +39,7 @@ class Sentence(NamedTuple):
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """Return the columns of CoNLL-U, or numbers from 1."""
+    """Return the columns of CoNLL-U, or numbers from 1, with `LINE` and `NAME`; none without sentences."""
     lines = text_files.lines(text_files.read_start(path, options.encoding), f"{options.key}: {path.name}")
     conllu = _holds_conllu(path, lines)
     first = next(sentences(lines, conllu), None)
@@ -63,9 +63,9 @@ def is_conllu(path: Path, encoding: str | None = None) -> bool:
 def read_sentences(
     path: Path, key: str, encoding: str | None = None, choice: Choice = list
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return a row per sentence, with lists of texts, and counts of CoNLL-U lines left out.
+    """Return a row per sentence, with lists of texts, and counts of lines left out, only of CoNLL-U.
 
-    Raise DataError if the file cannot be read, a line has the wrong number of columns or word number, or
+    Raises DataError if the file cannot be read, a line has the wrong number of columns or word number, or
     sentences differ in their number of columns (one per predicate, say) and a chosen column is affected.
     """
     try:
@@ -141,7 +141,7 @@ def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
 
 
 def _holds_conllu(path: Path, lines: Iterable[str]) -> bool:
-    """Return whether a file has the suffix of CoNLL-U, or its first sentence has CoNLL-U's word numbers."""
+    """Return whether a file has the suffix of CoNLL-U, or a first sentence with ten columns, numbered."""
     if text_files.ending(path) == CONLLU:
         return True
     cells = [line for _, line in _cells(next(sentences(lines, True), Sentence(None, [])).lines, True)]

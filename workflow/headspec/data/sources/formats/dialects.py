@@ -33,7 +33,7 @@ class Dialect(NamedTuple):
     backslash: bool
 
     def escape(self, delimiter: str) -> re.Pattern[str]:
-        """Match a backslash and a character that would be special without it."""
+        """Return a pattern for a backslash and a character that would be special without it."""
         return re.compile(rf"\\([{re.escape(delimiter + self.quote)}\\\n])")
 
     def occurs(self, text: str, delimiter: str) -> bool:
@@ -98,7 +98,8 @@ def rows(text: str, delimiter: str, quoting: bool, width: int | None = None) -> 
     """Return the rows of a text in the first dialect that explains it.
 
     If none does, quotes enclose cells if `quoting`, else they are ordinary characters; if neither fits, rows
-    have a problem. So they do if a quoted cell has line breaks, but each of its lines would be a full row.
+    have a problem. If a quoted cell has line breaks, but each of its lines would be a full row, rows have a
+    problem, too, or without `quoting` quotes are ordinary characters.
     """
     usual = [RFC4180, PLAIN] if quoting else [PLAIN, RFC4180]
     done: dict[Dialect, Rows] = {}
@@ -139,7 +140,7 @@ def first(text: str, delimiter: str) -> list[str]:
 
 
 def split(text: str, delimiter: str, dialect: Dialect) -> Rows:
-    """Return the rows of a text, terminated by line feeds, without empty ones."""
+    """Return the rows of a text, which line feeds end, without empty rows."""
     mark = next(character for character in map(chr, PRIVATE) if character not in text)
     values: list[str] = []
 

@@ -16,10 +16,11 @@ NOTES = "notes"
 
 @dataclass(frozen=True)
 class Options:
-    """How a table is read; for CSV and TSV, `columns` are names if there is no header, and `delimiter`.
+    """How a table is read.
 
-    In the columns `texts`, numbers in CSV and TSV stay numbers, so that checks find them. `part` names the
-    rows to read from a JSON document.
+    For CSV and TSV, `columns` are the names of columns if there is no header, and `delimiter` separates
+    cells; in the columns `texts`, numbers stay numbers, so that checks find them. `part` names the rows to
+    read from a JSON document. `key` is that of the source, for errors.
     """
 
     key: str
@@ -46,7 +47,10 @@ def filled(cells: Sequence[str]) -> int:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Convert an Arrow table to pandas: values of categories, numbers in full precision, valid text."""
+    """Return an Arrow table in pandas: categories as their values, float16 as float32.
+
+    Raises ArrowInvalid if text is not UTF-8.
+    """
     table.validate(full=True)  # text in Parquet need not be UTF-8
     table = table.cast(pa.schema([(field.name, _plain(field.type)) for field in table.schema]))
     # pandas would turn columns into an index, instead of numbering rows

@@ -60,7 +60,10 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
 
 
 def _format(path: Path, options: Options) -> tuple[str, Format]:
-    """Return the format of a file by its suffix; a table may be CoNLL-U, which has its own columns."""
+    """Return the format of a file by its suffix; CSV and TSV may hold CoNLL-U, which has its own columns.
+
+    Raises DataError if the config names columns of CoNLL-U.
+    """
     title, module = FORMATS[ending(path)]
     if module is delimited and conll.is_conllu(path, options.encoding):
         if options.columns:
