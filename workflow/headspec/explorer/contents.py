@@ -20,9 +20,9 @@ def bounded(*names: str) -> list[str]:
 
 
 def decided(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `mark`, for values at chance; `p`, the corrected p-value that decides; and `p_of`, its scope.
+    """Return a table with `mark`, for values at chance, and if it has p-values, `p` and `p_of`.
 
-    The scope is `other seeds` or `these runs`.
+    `p` is the corrected p-value that decides, and `p_of` its scope, `other seeds` or `these runs`.
     """
     frame = frame.assign(mark=marks(frame))
     names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_seeds_holm" in frame]
@@ -33,14 +33,14 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def found(study: StudyTables) -> list[str]:
-    """Findings of the study, as lines of its summary."""
+    """Return the findings of the study, as lines of its summary."""
     return findings.lines(study.tables)
 
 
 def pruning(study: StudyTables) -> Columns:
-    """Values of each task's main metric under every mask: mean over seeds and draws, minimum and maximum.
+    """Return each task's main metric under every mask: mean over seeds and draws, minimum and maximum.
 
-    `n` is the number of examples.
+    `n` is the largest number of examples.
     """
     metrics = study.table("dissociation")
     frames = [
@@ -59,14 +59,14 @@ def pruning(study: StudyTables) -> Columns:
 
 
 def similarity(study: StudyTables) -> Columns:
-    """Similarity of tasks, without single subjects."""
+    """Return the similarity of tasks, without that of single subjects."""
     frame = study.table("similarity")
     names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
     return {} if frame is None else json_columns(frame[frame["subject"].isna()], names)
 
 
 def improvement(study: StudyTables) -> Columns:
-    """Changes by IAT and its controls, for all metrics of a task."""
+    """Return changes by IAT and its controls, for all metrics of a task."""
     frame = study.table("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names += MARKED
@@ -74,7 +74,7 @@ def improvement(study: StudyTables) -> Columns:
 
 
 def probes(study: StudyTables) -> Columns:
-    """Accuracy and selectivity of the best heads for all labels of a task."""
+    """Return accuracy and selectivity of the best heads, for all labels of a task together."""
     frame = study.table("probes")
     if frame is None:
         return {}
@@ -83,14 +83,14 @@ def probes(study: StudyTables) -> Columns:
 
 
 def gains(study: StudyTables) -> Columns:
-    """Gains of tasks in pairs."""
+    """Return gains of tasks in pairs."""
     frame = study.table("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
     return {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, *MARKED])
 
 
 def gain_predictions(study: StudyTables) -> Columns:
-    """Predicted gains with one task held out."""
+    """Return gains that are predicted with one task held out."""
     frame = study.table("gain_predictions")
     if frame is None:
         return {}

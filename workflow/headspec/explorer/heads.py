@@ -25,7 +25,7 @@ Group = tuple[str, str, str]
 
 
 def heads(study: StudyTables) -> list[dict[str, Any]]:
-    """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
+    """Return a map for every model, mixture and method: measures, ranks, differences, roles and gates.
 
     Importance is that of runs, which are pruned by it, or else of the atlas: mean, minimum and maximum over
     seeds. Ranks, from 0, are given for each seed. Other measures and the ends of their intervals are means
@@ -56,7 +56,7 @@ def heads(study: StudyTables) -> list[dict[str, Any]]:
 
 
 def _by_group(study: StudyTables, table: str) -> dict[Group, pd.DataFrame]:
-    """Rows of a table by model, mixture and method; empty if there is no such table."""
+    """Return the rows of a table by model, mixture and method; empty if there is no such table."""
     frame = study.table(table)
     if frame is None:
         return {}
@@ -64,7 +64,7 @@ def _by_group(study: StudyTables, table: str) -> dict[Group, pd.DataFrame]:
 
 
 def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
-    """Seeds, numbers of layers and heads, and by task ranks and measures, of one group."""
+    """Return seeds, numbers of layers and heads, and by task ranks and measures, of one group."""
     if runs:
         seeds = [run.seed for run in runs]
         tables = [run.tables["importance"] for run in runs]
@@ -92,26 +92,26 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:
-    """Mean, minimum and maximum over seeds of values (seeds, layers, heads)."""
+    """Return mean, minimum and maximum over seeds of values (seeds, layers, heads)."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
     return {name: json_list(end, HEAD_DIGITS) for name, end in ends.items()}
 
 
 def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
-    """Ranks of heads in each seed by values (seeds, layers, heads); ties go to the first, as in pruning."""
+    """Return ranks of heads in each seed by values (seeds, layers, heads); of ties the first comes first."""
     flat = values.reshape(len(values), -1)
     ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
     return [json_list(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]
 
 
 def _every(values: pd.Series) -> list[Any]:
-    """Values of heads, indexed by layer and head, as a list over all places."""
+    """Return values of heads, indexed by layer and head, as a list over all places."""
     return json_list(as_array(values).ravel(), HEAD_DIGITS)
 
 
 def _atlas_measures(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
-    """Measures of the table 'heads' by task."""
+    """Return the measures of the table 'heads' by task."""
     frame = frame[frame["measure"].isin(MEASURES)].rename(columns={"ci_low": "low", "ci_high": "high"})
     means = frame.groupby(["measure", "task", "layer", "head"])[["value", "low", "high"]].mean()
     there = means.index.get_level_values("measure").unique()
@@ -129,7 +129,7 @@ def _atlas_measures(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str
 
 
 def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Measures for one task minus those for another, with their corrected p-values."""
+    """Return measures for one task minus those for another, with their corrected p-values."""
     ordered = frame.sort_values(["layer", "head"]).set_index(["layer", "head"])
     groups = ordered.groupby(["measure", "task", "against"], sort=False)
     return [
@@ -145,7 +145,10 @@ def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
-    """Role of each head in most seeds, and its relation or distance in tokens; null for cross-attention."""
+    """Return the role of each head in most seeds, and its relation or distance in tokens.
+
+    Both are null where roles are not measured, as for cross-attention.
+    """
     every = pd.MultiIndex.from_product([range(size) for size in shape], names=["layer", "head"])
     shown = majority_roles(frame).reindex(every)
     positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
@@ -155,7 +158,7 @@ def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
 
 
 def _gates(frame: pd.DataFrame) -> Columns:
-    """Share of the final sets of gates that keep a head, for each pruning method."""
+    """Return the share of the final sets of gates that keep a head, for each pruning method."""
     last = ["seed", "way", "scope", "fraction", "task"]
     frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
     shares = frame.groupby(["way", "layer", "head"])["kept"].mean()

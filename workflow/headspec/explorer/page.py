@@ -62,7 +62,7 @@ def build_page(paths: Iterable[str | Path], config: str = "", unfinished: str = 
 
 
 def data(study: StudyTables, config: str = "") -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Return everything that the page shows."""
     made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in study.footers.values()}
     seeds = {run.seed for run in study.runs}
     for name in ("dissociation", "heads"):
@@ -86,7 +86,7 @@ def data(study: StudyTables, config: str = "") -> dict[str, Any]:
 
 
 def page(content: dict[str, Any]) -> str:
-    """HTML with `content` as escaped data, and a content security policy that allows no requests.
+    """Return HTML with `content` as escaped data, and a content security policy that allows no requests.
 
     Secrets, such as in comments of a config, are masked.
     """
@@ -113,7 +113,7 @@ def page(content: dict[str, Any]) -> str:
 
 
 def harmless(content: Any) -> str:
-    """JSON in which characters that are special in HTML or end lines in scripts are escaped."""
+    """Return JSON in which characters that are special in HTML or end lines in scripts are escaped."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -121,11 +121,11 @@ def harmless(content: Any) -> str:
 
 
 def _allowed(text: str) -> str:
-    """Source expression by which the policy allows a script or style."""
+    """Return the source expression by which the policy allows a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _record_sha256(footer: dict[str, Any]) -> str:
-    """First digits of the SHA-256 of a table's job record."""
+    """Return the first 16 digits of the SHA-256 of a table's job record."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]

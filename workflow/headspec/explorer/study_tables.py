@@ -17,7 +17,7 @@ DIGITS, HEAD_DIGITS = 6, 4
 
 
 def json_value(value: Any, digits: int = DIGITS) -> Any:
-    """`value` for JSON: null for missing numbers, and at most `digits` significant digits."""
+    """Return `value` for JSON: null if it is missing or infinite; numbers of at most `digits` digits."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and not np.isfinite(value)):
         return None
     if isinstance(value, bool | np.bool_):
@@ -31,7 +31,7 @@ def json_value(value: Any, digits: int = DIGITS) -> Any:
 
 
 def json_list(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
-    """`values` as a list for JSON."""
+    """Return `values` as a list for JSON."""
     return [json_value(value, digits) for value in values]
 
 
@@ -41,7 +41,7 @@ def json_columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
 
 
 def _column(column: pd.Series) -> Any:
-    """Numbers and flags as a list; text as distinct values and each row's index into them, or null."""
+    """Return numbers and flags as a list; text as distinct values and each row's index into them, or null."""
     if not pd.api.types.is_string_dtype(column.dropna()):
         return json_list(column.tolist())
     places, values = pd.factorize(column)
@@ -69,7 +69,7 @@ class StudyTables:
     footers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self, name: str) -> pd.DataFrame | None:
-        """Return a table of the study, None if it is missing; KeyError for one that no view names."""
+        """Return a table of the study, None if it is missing; raise KeyError if no view names it."""
         if name not in self.shown:
             raise KeyError(f"'{name}' is not a table of a view; expected it in VIEWS, in views.py")
         return self.tables.get(name)

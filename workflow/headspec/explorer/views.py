@@ -117,7 +117,7 @@ def asked(study: Study) -> list[str]:
 
 
 def find_tables(results: Path) -> list[Path]:
-    """The tables in the results of a study; MissingError if there are none."""
+    """Return the paths of tables in the results of a study; raise MissingError if there are none."""
     paths = [path for name in STUDY_TABLES if (path := results / "tables" / f"{name}.parquet").exists()]
     for name in RUN_TABLES:
         paths += sorted(results.glob(f"runs/*/*/*/seed*/{name}.parquet"))
@@ -127,7 +127,7 @@ def find_tables(results: Path) -> list[Path]:
 
 
 def load_tables(paths: Iterable[str | Path]) -> StudyTables:
-    """Read the tables of a study and of its runs that any view shows."""
+    """Return those of the tables at `paths`, of a study and its runs, that any view shows."""
     study = StudyTables(STUDY_TABLES)
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):
@@ -147,7 +147,7 @@ def load_tables(paths: Iterable[str | Path]) -> StudyTables:
 
 
 def contents(study: StudyTables) -> dict[str, Any]:
-    """Return what all views show, empty where the study has no such tables."""
+    """Return what all views show, by name; empty where the study has no such tables."""
     shown = {name: content for view in VIEWS.values() for name, content in view.shows.items()}
     return {
         name: content(study) if callable(content) else _columns(study.table(name), content)
