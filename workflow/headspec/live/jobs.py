@@ -24,7 +24,7 @@ class LiveJob:
     cores: int = 1
     at_once: int = 1  #: similar jobs that can run side by side
     needs: tuple[int, ...] = ()  #: ids of the jobs whose outputs it reads
-    operations: float | None = None  #: floating-point operations; None if it runs no model
+    operations: float | None = None  #: floating-point operations; None if it runs no model, or until counted
     begun: float | None = None  #: time at which it started, in seconds
     taken: float | None = None  #: duration in seconds, once it has finished
     left: float | None = None  #: remaining seconds, according to its log
@@ -33,7 +33,7 @@ class LiveJob:
 
     @property
     def planned(self) -> float:
-        """TasksRead seconds."""
+        """The seconds that it is planned to take, from its operations."""
         model_start, light_start = STARTS
         return light_start if self.operations is None else model_start + self.operations / RATE
 
@@ -192,20 +192,20 @@ class Jobs:
     counted: bool = False  #: whether the operations of jobs are known
 
     def start(self, job_id: int, name: str | None, now: float) -> LiveJob | None:
-        """Return the job that starts, perhaps again; None for a target, which has no job."""
+        """Note that a job starts, perhaps again, and return it; None for a target, which has no job."""
         if job := self.jobs.get(job_id):
             self.failed = [other for other in self.failed if other != job_id]
             job.begun, job.name = now, name or job.rule
         return job
 
     def finish(self, job_id: int, now: float) -> LiveJob | None:
-        """Return the job that has finished."""
+        """Note that a job has finished, and return it; None if it is unknown."""
         if job := self.jobs.get(job_id):
             job.taken = now - (now if job.begun is None else job.begun)
         return job
 
     def fail(self, job_id: int) -> LiveJob | None:
-        """Return the job that has failed; None if it is unknown or has already failed."""
+        """Note that a job has failed, and return it; None if it is unknown or has already failed."""
         job = self.jobs.get(job_id)
         if job is None or job_id in self.failed:
             return None
@@ -229,7 +229,7 @@ class Jobs:
 
     @property
     def lost(self) -> set[int]:
-        """Return the ids of jobs that cannot run, because they need one that failed."""
+        """The ids of jobs that cannot run, because they need a job that failed."""
         lost = set(self.failed)
         size = -1
         while len(lost) > size:
@@ -238,7 +238,7 @@ class Jobs:
         return lost - set(self.failed)
 
     def forecast(self, now: float) -> Forecast:
-        """Return what is done and left of jobs that can still run; times only once operations are known."""
+        """Return what is done and left of jobs that can still run; `wall` only once operations are known."""
         lost = self.lost.union(self.failed)
         expected = forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
         return expected if self.counted else replace(expected, wall=None)

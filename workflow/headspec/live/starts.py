@@ -38,7 +38,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
 
     Only the main process checks data and models; jobs on a cluster rely on that.
     """
-    if isinstance(layout := config.get("layout"), Layout):  # of `dag.opened`
+    if isinstance(layout := config.get("layout"), Layout):  # of `state.opened`
         return layout
     if not workflow.is_main_process:
         return Layout(_told(preflight.load, config))
@@ -69,14 +69,14 @@ def _told(function: Any, argument: Any) -> Any:
 
 
 def treebank_texts(job: Job) -> list[str]:
-    """Return the tables with sentences for the roles of heads; DataError if they have too few."""
+    """Return the tables with sentences for the roles of heads; raise DataError for too few."""
     if plan := job.layout.tasks_read:
         preflight.sentences_for_roles(job.study, plan)
     return input_files.treebank_texts(job)
 
 
 def wants_view(workflow: Workflow) -> bool:
-    """Whether a person runs jobs without asking for Snakemake's own output, or for less of it."""
+    """Return whether a person runs jobs without asking for Snakemake's own output, or for less of it."""
     output = workflow.output_settings
     as_is = output.dryrun or output.verbose or output.debug_dag
     return (
@@ -87,7 +87,7 @@ def wants_view(workflow: Workflow) -> bool:
 
 
 def lock_folder() -> None:
-    """Refuse a second workflow in this folder; the locks end with this process, even if it is killed.
+    """Lock this folder until this process ends, even if it is killed; raise Refused if another has locked it.
 
     The lock on the folder holds even if its files are deleted; other machines see only the lock on the file.
     """
@@ -108,7 +108,7 @@ def _named_config(workflow: Workflow) -> list[str]:
 
 
 def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> None:
-    """Write the config next to the results, to record which files belong to the study."""
+    """Write the config next to the results, as a record of what is the study's; warn if it was edited."""
     targets = sorted(map(str, workflow.dag_settings.targets))
     if damaged := state.note_start(results, config, _named_config(workflow), targets):
         logger.warning(damaged)
@@ -118,7 +118,7 @@ def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> Non
 
 
 def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) -> None:
-    """Start the report with the findings and, if the study is unfinished, say so."""
+    """Set the opening of the report: the findings and, if the study is unfinished, that it is."""
     made = None
     try:
         if start := state.last_start(results, running=True):
