@@ -124,7 +124,10 @@ def _sha256(path: Path) -> str:
 
 
 def read_footer(path: Path) -> dict[str, Any]:
-    """Return the footer of a table, or the entry `job` of another file; DamageError without a record."""
+    """Return the footer of a table, or the entry `job` of another file.
+
+    Raises DamageError if it has no record of a job.
+    """
     if path.suffix == ".parquet":
         footer = tables.unverified_footer(path)
     else:
@@ -144,7 +147,7 @@ def read_footer(path: Path) -> dict[str, Any]:
 def other_versions(
     results: Results, command: str = "--forceall, added to the command that runs the study,"
 ) -> str | None:
-    """Return a warning if other package versions made results; `command`, not a rerun, remakes them."""
+    """Return a warning if other package versions made results, else None; only `command` remakes them."""
     installed = tables.versions()
     total, n_differing = 0, 0
     others: dict[str, set[str]] = {}

@@ -42,7 +42,7 @@ class Job:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The tasks of the job's mixture, in order; ConfigError if the study does not have it."""
+        """The tasks of the job's mixture, in order. Raises ConfigError if the study does not have it."""
         mixtures, name = self.study.tasks_by_mixture, self.wildcards.mixture
         if name not in mixtures:
             raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, mixtures)}")
@@ -99,7 +99,7 @@ class Job:
         return values | {"source": place(values["source"])}
 
     def random_model(self) -> Values:
-        """Return these keys for the job's model with random weights."""
+        """Return the keys of `loaded_model`, with random weights."""
         return self.loaded_model() | {"weights": RANDOM}
 
     def tokenizer(self) -> Values:
@@ -176,12 +176,12 @@ class Job:
     # --- of the study's files
 
     def treebank(self) -> Values | None:
-        """Return the section of the treebank."""
+        """Return the section of the treebank; None without one."""
         settings: Values | None = plain(self.study.atlas.treebank)
         return settings and settings | {"source": place(settings["source"])}
 
     def user_file(self, section: str, key: str) -> str | None:
-        """Return the path of the file in a config key, if it has one."""
+        """Return the path of the file in a config key; None if it has none."""
         return place(getattr(getattr(self.study, section), key))
 
 

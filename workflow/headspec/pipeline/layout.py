@@ -55,7 +55,7 @@ class Layout:
 
     @cached_property
     def methods(self) -> list[str]:
-        """All methods."""
+        """The methods of all runs."""
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
 
     @property
@@ -81,7 +81,7 @@ class Layout:
 
     @property
     def trainings(self) -> int:
-        """Number of jobs that train the encoder, which dominate a study's work."""
+        """Number of runs that do not train classifiers alone; their jobs dominate a study's work."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
         pruned = self.study.pruned_runs if "gates" in self.study.methods else []
         return sum(self.study.trains(run.method) != "classifiers" for run in runs) + len(pruned)
@@ -255,7 +255,7 @@ class Layout:
 
 
 def any_of(names: Iterable[object]) -> str:
-    """Return a regular expression for one of `names`."""
+    """Return a regular expression for one of `names`; without any, it matches nothing."""
     return "|".join(re.escape(str(name)) for name in names) or "(?!)"
 
 

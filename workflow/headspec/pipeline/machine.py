@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def on_cluster(workflow: Workflow) -> bool:
-    """Whether jobs are submitted: on a dry run, inferred from the profile's scope of the resource `gpu`."""
+    """Return whether jobs are submitted, on a dry run according to the profile's scope of `gpu`."""
     scopes = workflow.resource_scopes
     return bool(workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu"))
 
@@ -46,7 +46,7 @@ def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:
     """Let jobs share a GPU, and turn the limit on GPUs (`--resources gpu=2`) into one on jobs.
 
     The limit applies to all local jobs together. Submitted jobs request what their models need. `gpu` is the
-    number that jobs request, 0 or 1. Raise Refused if training a model needs more GPUs than there are.
+    number that jobs request, 0 or 1. Raises Refused if training a model needs more GPUs than there are.
     """
     os.environ[devices.JOBS_PER_GPU] = str(study.jobs_per_gpu)
     limit = workflow.global_resources.get("gpu").value  # None without a limit, as in submitted jobs

@@ -23,7 +23,10 @@ from headspec.training import store
 
 
 def load(config: dict[str, Any]) -> Study:
-    """Return the study of a config, with text columns from tables; ConfigError includes missing sources."""
+    """Return the study of a config, with text columns from tables.
+
+    Raises ConfigError, which names missing sources as well.
+    """
     try:
         study = loading.load(config)
     except ConfigError as error:
@@ -80,7 +83,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
 
 
 def check_gpus(study: Study, usable: int) -> None:
-    """Raise ConfigError if training a model needs more than the `usable` GPUs."""
+    """Raise ConfigError if a model is to have more than the `usable` GPUs."""
     problems = [
         ConfigError(
             f"models.{name}.gpus: got {model.gpus}, but jobs may use {usable} here; "

@@ -16,7 +16,7 @@ Group = tuple[str, str, str, str]
 
 @cache
 def _groups(layout: Layout) -> dict[Group, list[str]]:
-    """Return the tables of each group of probed runs, one per seed; a single one for pretrained encoders."""
+    """Return the tables of each group of probed runs, one per seed; only one for pretrained encoders."""
     groups: dict[Group, list[str]] = {}
     study, result = layout.study, layout.result
     for run in study.probed:
@@ -48,7 +48,7 @@ def metrics(layout: Layout) -> dict[str, list[str]]:
 
 
 def main_metrics(layout: Layout) -> dict[str, str]:
-    """Return the main metric of each of these tasks."""
+    """Return the main metric of each task of the probed runs."""
     return {task: every[0] for task, every in metrics(layout).items()}
 
 
@@ -63,7 +63,7 @@ def figures(layout: Layout) -> list[str]:
 
 
 def joint(job: Job) -> str | None:
-    """Return the largest probed mixture that contains a job's task."""
+    """Return the mixture with most tasks of the probed `tuned` runs that learn a job's task, or None."""
     asked = job.wildcards.model, "tuned", job.wildcards.task
     mixtures = [name for model, name, method, task in _groups(job.layout) if (model, method, task) == asked]
     return max(mixtures, key=lambda name: len(job.layout.study.tasks_by_mixture[name]), default=None)

@@ -50,7 +50,7 @@ def start(job: Job) -> dict[str, str]:
 
 
 def inputs(job: Job) -> dict[str, str]:
-    """Return inputs of the rule pruned_run: the model, and the table that determines the heads to keep."""
+    """Return inputs of the rule pruned_run by name: the model, and what determines the heads to keep."""
     method, wildcards, paths = job.pruning_method, job.wildcards, start(job)
     if method.open_ended:
         kept = wildcards.kept if wildcards.kept.startswith(OPEN) else OPEN
@@ -92,7 +92,7 @@ def method(job: Job) -> dict[str, Any]:
 
 
 def gates(job: Job) -> dict[str, Any]:
-    """Return the section, with defaults for keys that the pruning method does not use."""
+    """Return the section `gates`, with defaults for keys that the pruning method does not use."""
     method, values = job.pruning_method, plain(job.study.gates)
     used = {
         "epochs": True,

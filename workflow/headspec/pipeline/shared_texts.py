@@ -34,7 +34,7 @@ def _shared_texts(layout: Layout) -> dict[str, str]:
 
 
 def leaks(job: Job) -> dict[str, list[int]]:
-    """Return, by other task, the training rows of a task on which that task is evaluated."""
+    """Return, by other task, the keys of a task's training rows on which the other is evaluated."""
     return {other: rows for other, rows in _leaks(job.layout)[job.wildcards.task].items() if rows is not None}
 
 

@@ -94,8 +94,8 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
 def last_start(results: Path, trust: bool = False, running: bool = False) -> Start | None:
     """Return the last start of the results; None if this user began none in this folder with this code.
 
-    With `trust`, it may be that of another user, machine or folder; if the code of the folder is `running`,
-    this may have changed since.
+    With `trust`, it may be that of another user, machine or folder. With `running`, the folder's code may
+    have changed since, because it is running. Raises HeadspecError if the config is invalid.
     """
     command, text = _noted(results, _anyone if trust else trusted.wrote if running else trusted.began)
     results = Path(os.path.abspath(results))  # it may be a link to another disk
@@ -133,7 +133,10 @@ def select(results: Path, paths: Iterable[Path], trust: bool = False) -> Files:
 
 
 def ask_snakemake(start: Start) -> dict[str, bool]:
-    """Return whether each file, named below the results, exists and is current; HeadspecError if unknown."""
+    """Return whether each file, named below the results, exists and is current.
+
+    Raises HeadspecError if Snakemake cannot tell.
+    """
     results = start.config.parent
     asked = subprocess.run(
         [sys.executable, "-m", "snakemake", "--snakefile", start.snakefile, "--cores", "1", "--summary",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def run_job(path: Path, trust: bool = False) -> None:
     """Run the job that makes the result at `path` in this process, writing to a new temporary folder.
 
-    Raises HeadspecError if the study was not begun by this user here (with `trust`, by anyone anywhere), no
-    job makes the result, or an input is missing.
+    Raises HeadspecError if the study was not begun by this user here (with `trust`, by anyone anywhere), its
+    workflow is not the imported one, no job makes the result, or an input is missing.
     """
     from snakemake.exceptions import MissingRuleException
 

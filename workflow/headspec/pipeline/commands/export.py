@@ -101,7 +101,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
 
 
 def _ranked(run: Path, n: int | None, task: str | None) -> Chosen:
-    """Return the `n` heads of a run that matter most for a task."""
+    """Return the `n` heads of a run that matter most for a task; raise HeadspecError for another `n`."""
     for name in ("model/classifiers.json", "model/model.safetensors", "importance.parquet"):
         if not (run / name).exists():
             raise MissingError(f"{run}: no {name}; {AGAIN}")
@@ -140,7 +140,7 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
 
 
 def _run(path: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder of a run, and the wildcards in its path."""
+    """Return the folder of a run, and the wildcards in its path; raise MissingError for another path."""
     if (match := RUN.fullmatch(path.as_posix())) and path.is_dir():
         return path, match.groupdict()
     patterns = PRUNED if re.search(r"/seed\d+/gates\b", path.as_posix()) else BELOW
@@ -157,7 +157,7 @@ def _run(path: Path) -> tuple[Path, dict[str, str]]:
 
 
 def _task(task: str | None, tasks: list[str]) -> str:
-    """Return the task whose heads are kept."""
+    """Return the task whose heads are kept; raise HeadspecError if it is unknown or ambiguous."""
     if task is None and len(tasks) > 1:
         raise HeadspecError(
             f"--task: missing; the run has {listing(tasks)}, expected the task whose heads are kept"

@@ -161,7 +161,7 @@ def by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _cases(means: pd.DataFrame) -> str:
-    """``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
+    """Return ``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
     parts = []
     for method, rows in by_method(means):
         words = case_words(rows)
@@ -172,20 +172,20 @@ def _cases(means: pd.DataFrame) -> str:
 
 
 def _above_zero(areas: pd.DataFrame) -> str:
-    """``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
+    """Return ``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
     parts = [f"{name} {int((rows['ci_low'] > 0).sum())} of {len(rows)}" for name, rows in by_method(areas)]
     return f"all fractions of heads together, interval of D above 0: {'; '.join(parts)}"
 
 
 def _specific(means: pd.DataFrame) -> str:
-    """``specific to their tasks, beyond strong lists and fragile tasks: tuned 1 of 2; frozen 0 of 2``"""
+    """Return ``specific to their tasks, beyond strong lists and fragile tasks: tuned 1 of 2; ...``"""
     counts = [(name, rows["specific"].eq(True)) for name, rows in by_method(means)]
     parts = [f"{name} {yes.sum()} of {len(yes)}" for name, yes in counts]
     return f"specific to their tasks, beyond strong lists and fragile tasks: {'; '.join(parts)}"
 
 
 def _contrasted(row: dict[str, Any]) -> str:
-    """``minilm, tuned: mean D of 10 pairs 8.4 %, difference from frozen 3.1 [1.2, 5.0]``"""
+    """Return ``minilm, tuned: mean D of 10 pairs 8.4 %, difference from frozen 3.1 [1.2, 5.0]``"""
     if pd.isna(row["difference"]):
         which = "pairs" if row["mixture"] == PAIRS else f"pairs {ACROSS}"
         return f"{row['model']}, {row['method']}: no {which} learnt, to compare with {row['against']}"
@@ -197,7 +197,7 @@ def _contrasted(row: dict[str, Any]) -> str:
 
 
 def _similarity(correlation: pd.DataFrame) -> list[str]:
-    """``r of D and similarity -1.00 (cka) to 0.54 (paradigm), lowest p of 10 0.167 (importance)``"""
+    """Return ``r of D and similarity -1.00 (cka) to 0.54 (paradigm), lowest p of 10 0.167 (importance)``"""
     rows = row_dicts(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
     if not rows:
         return []
@@ -219,13 +219,13 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
 
 
 def _improved(row: dict[str, Any]) -> str:
-    """``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
+    """Return ``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
     value, p = f"{hundredths(row['value'])} %", f"{row['p_name']} {p_text(row['p'])}"
     return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, {p}"
 
 
 def _specialized(row: dict[str, Any]) -> str:
-    """``minilm, all-three: D after IAT 14.2 %, change 4.2 [1.0, 7.0]``"""
+    """Return ``minilm, all-three: D after IAT 14.2 %, change 4.2 [1.0, 7.0]``"""
     return f"{_name(row)}: D after IAT {hundredths(row['after'])} %{row['mark']}, change {_change(row)}"
 
 
@@ -259,7 +259,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
 
 
 def _ablated(single_heads: pd.DataFrame) -> list[str]:
-    """``single heads, ablation: the metric is lower in 12 of 288 rows (p < 0.05), higher in 1``"""
+    """Return ``single heads, ablation: the metric is lower in 12 of 288 rows (p < 0.05), higher in 1``"""
     return [
         f"single heads, {measure}: the metric is {_tested(rows, 'change', 'rows')}"
         for measure, rows in single_heads.groupby("measure")
@@ -267,13 +267,13 @@ def _ablated(single_heads: pd.DataFrame) -> list[str]:
 
 
 def _roles(head_roles: pd.DataFrame) -> list[str]:
-    """``roles of heads: 12 positional, 3 syntactic, 57 none``"""
+    """Return ``roles of heads: 12 positional, 3 syntactic, 57 none``"""
     counts = head_roles["role"].value_counts()
     return ["roles of heads: " + ", ".join(f"{n} {role}" for role, n in counts.items())]
 
 
 def _kept(budgets: pd.DataFrame) -> list[str]:
-    """``fewer heads, against whole: the metric is lower in 12 of 49 rows (p < 0.05), higher in 0``"""
+    """Return ``fewer heads, against whole: the metric is lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     group = [budgets[name] for name in ("model", "mixture", "method", "scope")]
     has_mean = means_over_tasks(budgets).groupby(group).transform("any")
     rows = budgets[means_over_tasks(budgets) | ~has_mean]
@@ -284,7 +284,7 @@ def _kept(budgets: pd.DataFrame) -> list[str]:
 
 
 def _shared(sharing: pd.DataFrame) -> list[str]:
-    """``tasks together, against each alone: the mean metric is lower in 0 of 16 mixtures (p < 0.05), ...``"""
+    """Return ``tasks together, against each alone: the mean metric is lower in 0 of 16 mixtures ...``"""
     rows = sharing[means_over_tasks(sharing)]
     if rows.empty:
         return []
@@ -294,14 +294,14 @@ def _shared(sharing: pd.DataFrame) -> list[str]:
 
 
 def _known(probes: pd.DataFrame) -> list[str]:
-    """``selectivity of the best heads: interval above 0 in 12 of 15 probes``"""
+    """Return ``selectivity of the best heads: interval above 0 in 12 of 15 probes``"""
     rows = probes[probes["label"].isna() & (probes["heads"] == "best")]
     above = int((rows["selectivity_low"] > 0).sum())
     return [f"selectivity of the best heads: interval above 0 in {above} of {len(rows)} probes"]
 
 
 def _probe_changes(changes: pd.DataFrame) -> list[str]:
-    """``what the best heads know, against pretrained: lower in 0 of 5 probes (p < 0.05), higher in 3``"""
+    """Return ``what the best heads know, against pretrained: lower in 0 of 5 probes (p < 0.05), ...``"""
     rows = changes[changes["label"].isna() & (changes["heads"] == "best")]
     return [
         f"what the best heads know, against {before}: {_tested(own, 'change', 'probes')}"
@@ -310,7 +310,7 @@ def _probe_changes(changes: pd.DataFrame) -> list[str]:
 
 
 def _tested(rows: pd.DataFrame, column: str, what: str) -> str:
-    """``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
+    """Return ``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     p, difference = decisive(rows), rows[column]
     lower, higher = (int((side & (p < SIGNIFICANCE)).sum()) for side in (difference < 0, difference > 0))
     return (
@@ -331,13 +331,13 @@ def case_words(means: pd.DataFrame) -> pd.Series:
 
 
 def share(means: pd.DataFrame) -> str:
-    """``10 % of heads``"""
+    """Return ``10 % of heads``"""
     fractions = [f"{100 * each:.3g} %" for each in means["fraction"].dropna().unique()]
     return " or ".join(fractions) + " of heads"
 
 
 def _change(row: dict[str, Any]) -> str:
-    """``0.8 [-0.1, 1.7]``"""
+    """Return ``0.8 [-0.1, 1.7]``"""
     ends = f" [{hundredths(row['ci_low'])}, {hundredths(row['ci_high'])}]" if pd.notna(row["ci_low"]) else ""
     return f"{hundredths(row['difference'])}{ends}"
 

@@ -56,7 +56,7 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
     Groups are chosen by measured gains if all pairs were trained, else by gains predicted by `baseline+all`;
     without gains, by a measure of similarity. `by` names another choice. A model's figure is written next to
     the results, or to `figure`. Raises MissingError without any of these tables; HeadspecError for an unknown
-    `by`.
+    `by`, or if `encoders` is not from 1 to the number of tasks.
     """
     paths = {name: results / "tables" / f"{name}.parquet" for name in TABLES}
     frames = {name: tables.read(path.absolute()) for name, path in paths.items() if path.exists()}
@@ -187,7 +187,7 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
 
 
 def _value(pairs: Pairs, weights: Floats) -> Value:
-    """Return the weighted mean of measured gains."""
+    """Return the weighted mean of measured gains, with its interval."""
     assert pairs.gain is not None and pairs.low is not None and pairs.high is not None
     return partition.value(weights, pairs.gain, pairs.low, pairs.high)
 
@@ -234,7 +234,7 @@ def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path
 
 
 def _points(value: Value, digits: int = 1, interval: bool = True) -> str:
-    """Return ``+0.8 [-0.1, 1.7]``, or the gain alone."""
+    """Return ``+0.8 [-0.1, 1.7]``, the gain alone, or that it is not known."""
     if np.isnan(value.gain):
         return "not known: pairs were not trained"
     gain, low, high = (100 * each for each in value)

@@ -13,10 +13,11 @@ NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")
 
 
 def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
-    """Return a line for each variant of IAT in the table `improvement`; HeadspecError without three seeds.
+    """Return a table with a line for each variant of IAT in `improvement`.
 
     `effect` is a difference of the mean over tasks, in points, and `wanted` the power. The two-sided test
     over seeds and examples has this `level`; Holm's first step tests at level / variants.
+    Raises HeadspecError without the table `improvement`, or with fewer than three seeds.
     """
     path = folder / "tables" / "improvement.parquet"
     if not path.exists():

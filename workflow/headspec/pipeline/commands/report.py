@@ -38,16 +38,16 @@ def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] 
 
 
 def _current(results: Path, path: Path, finished: dict[str, bool] | None) -> bool:
-    """Whether a file exists and is current."""
+    """Return whether a file exists and is current."""
     return path.is_file() and (finished is None or finished.get(path.relative_to(results).as_posix(), False))
 
 
 def _pattern(figure: Figure) -> re.Pattern[str]:
-    """Pattern for the file names of a figure, relative to the folder of figures."""
+    """Return a pattern for the file names of a figure, relative to the folder of figures."""
     return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(figure.path)) + r"\.\w+$")
 
 
 def _data_uri(path: Path) -> list[str]:
-    """A file as a data URI split into lines, which URIs allow, since docutils refuses long ones."""
+    """Return a file as a data URI, split into lines because docutils refuses long lines."""
     content = base64.b64encode(path.read_bytes()).decode()
     return textwrap.wrap(f"data:{mimetypes.guess_type(path)[0]};base64,{content}", LINE)

@@ -133,7 +133,7 @@ def _in_order(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
-    """``   3.0   [  0.2,    5.8]   0.348  none          4.6   [  2.5,    6.6]``"""
+    """Return ``   3.0   [  0.2,    5.8]   0.348  none          4.6   [  2.5,    6.6]``"""
     d, case = hundredths(row["dissociation"]), row["case"] if pd.notna(row["case"]) else ""
     text = f"{d:>6}{row['mark'] or ' '}  {_range(row)}  {p_text(row['p']):>6}  {case:<9}"
     return text if area is None else f"{text}{hundredths(area['area']):>6}   {_range(area)}"

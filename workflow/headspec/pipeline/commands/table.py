@@ -60,7 +60,7 @@ def write_table(
     Parameters
     ----------
     name : of a file in the folder tables, such as combined
-    results : of the study; by default the only ones in `RESULTS`
+    results : folder of the study's results; by default the only study in `RESULTS`
     form : one of `FORMATS`
     rows : conditions ``<column>=<value>`` that all rows meet, such as ``task=mean``
     trust : also compare results that were begun elsewhere with their study, which runs its code
@@ -70,7 +70,7 @@ def write_table(
     MissingError
         There is no such table or study.
     UnfinishedError
-        The study makes the table again.
+        The table is out of date, or not one that the study's config makes.
     ConfigError
         A condition names a column or value that the table lacks.
     """
@@ -98,7 +98,7 @@ def write_table(
 
 
 def _only_results() -> Path:
-    """Return the results of the only study in `RESULTS`."""
+    """Return the results of the only study in `RESULTS`; raise MissingError for none or several."""
     found = [folder.parent for folder in sorted(RESULTS.glob("*/tables"))]
     if len(found) != 1:
         raise MissingError(
@@ -108,7 +108,7 @@ def _only_results() -> Path:
 
 
 def _path(name: str, results: Path) -> Path:
-    """Return the file of a table; MissingError names the nearest study or table."""
+    """Return the file of a table; raise MissingError, naming the nearest study or table, if it is missing."""
     folder = results / "tables"
     if not folder.is_dir():
         others = [each.parent for each in sorted(results.parent.glob("*/tables"))]
@@ -125,7 +125,7 @@ def _path(name: str, results: Path) -> Path:
 
 
 def _chosen(frame: pd.DataFrame, rows: list[str], path: Path) -> pd.DataFrame:
-    """Return the rows that meet conditions ``<column>=<value>``."""
+    """Return the rows that meet conditions ``<column>=<value>``; raise ConfigError if there are none."""
     for condition in rows:
         column, _, value = condition.partition("=")
         if column not in frame:
@@ -146,7 +146,7 @@ def as_printed(frame: pd.DataFrame, floats: set[str], name: str) -> tuple[pd.Dat
     """Return a table as text, and the columns that have one value in all rows, which it leaves out.
 
     `floats` are the columns of fractions; with missing values, `frame` has whole numbers as floats, too.
-    Values are followed by their intervals, ``12.3 [9.8, 14.9]``, and one of them the mark of chance. Of
+    Values are followed by their intervals, ``12.3 [9.8, 14.9]``, and one of them by the mark of chance. Of
     several p, the decisive one is left. Columns without any value are left out.
     """
     held = [str(column) for column in frame if frame[column].notna().any()]

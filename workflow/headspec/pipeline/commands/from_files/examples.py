@@ -27,7 +27,7 @@ from headspec.text_values import as_text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-#: most examples, evenly spaced in the table
+#: maximum number of examples, evenly spaced in the table
 MOST = 400
 TEXTS, WORDS, PROMPTS = "texts and labels", "words with tags", "prompts and answers"
 #: what models with a head for these examples are called, and their classes by type of model
@@ -45,7 +45,7 @@ HEADS: dict[str, tuple[str, tuple[Mapping[str, Any], ...]]] = {
         ),
     ),
 }
-#: types of tasks that a model of its own head has, and what they are of
+#: types of tasks for which models have heads of their own, and what their examples are
 TYPES = {"classification": TEXTS, "regression": TEXTS, "labels": TEXTS, "tags": WORDS, "spans": WORDS}
 
 
@@ -90,7 +90,7 @@ def read(data: str) -> TableExamples:
 
 
 def _asked(data: str) -> TableExamples | None:
-    """Return the examples of a table with the columns prompt and answer."""
+    """Return the examples of a table with the columns prompt and answer; None for others."""
     if not Path(data).exists():
         return None
     held = stored.training_files(data)
@@ -110,7 +110,7 @@ def _some(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tags(kind: str, found_units: units.Units, n: int) -> list[str]:
-    """Return the tag of each of n words; of spans by BIO."""
+    """Return the tag of each of n words; for spans, those of BIO."""
     tags = ["O"] * n
     for unit in found_units:
         if kind == "tags":
@@ -158,7 +158,7 @@ def _check(names: set[str], known: Mapping[str, int]) -> None:
 
 
 def _number(label: str) -> Any:
-    """Return a label that is written as a number as one."""
+    """Return a label as a number if it is written as one, else unchanged."""
     number = pd.to_numeric(label, errors="coerce")
     return label if pd.isna(number) else float(number) if number % 1 else int(number)
 
@@ -166,7 +166,10 @@ def _number(label: str) -> Any:
 def _word_batches(
     columns: Mapping[str, Sequence[Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[Inputs]:
-    """Yield batches with the tag of each word at its first token, as token classifiers are trained."""
+    """Yield batches with the tag of each word at its first token, as token classifiers are trained.
+
+    Raises DataError if the model lacks a tag.
+    """
     known: dict[str, int] = model.config.label2id or {}
     _check({tag for tags in columns["tags"] for tag in tags}, known)
     fields, words_of = with_words(tokenizer, columns["words"], longest(model, tokenizer))
@@ -185,7 +188,7 @@ def _word_batches(
 
 
 def right_words(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return the share of words of each example that are tagged right, (batch,)."""
+    """Return the share of each example's words that are tagged correctly, (batch,)."""
     counted = batch["labels"] != IGNORED
     right = (outputs.logits.argmax(-1) == batch["labels"]) & counted
     share: torch.Tensor = right.sum(1) / counted.sum(1).clamp(min=1)

@@ -22,11 +22,11 @@ from headspec.text_values import as_text
 
 #: words for what a task predicts; columns with such a name come first
 NAMED = ("label", "class", "score", "tag")
-#: words of a second text, on average, and share of those of the first one
+#: minimum words of a second text, on average, and as a share of those of the text with most
 SECOND_WORDS, SECOND_SHARE = 3, 0.25
 #: rows in which words are counted
 SAMPLE = 200
-#: values of three classes, one of which looks like a missing label
+#: sets of classes in which -1 is a class, not a missing label
 SIGNS = ({"-1", "1"}, {"-1", "0", "1"})
 #: label of a row without one, in GLUE's test sets; others have no letter or digit, such as - in SNLI
 NO_LABEL = "-1"
@@ -40,7 +40,7 @@ BEGINS, OUTSIDE = "B-", "O"
 
 @dataclass(frozen=True)
 class Found:
-    """A task in a file: its name, its keys, and other columns that could be its label, with their classes."""
+    """A task in a file: name, keys, and other columns that could be its label, with numbers of values."""
 
     name: str
     keys: dict[str, Any]
@@ -50,7 +50,8 @@ class Found:
 def find(given: str) -> Found:
     """Return the task in a file or folder ``<path>``, or with the label in a column, ``<path>:<column>``.
 
-    Raises DataError, with the file and its columns, if there is no such column, or none that can be a label.
+    Raises DataError, with the file and its columns, if there is no such column, none with texts, or none that
+    can be a label; also for texts without columns or classes, and for prompts and answers.
     """
     source, label = given, ""
     if not Path(given).expanduser().exists() and ":" in given.removeprefix("package:"):
@@ -84,7 +85,7 @@ def find(given: str) -> Found:
 
 
 def _by_defaults(present: Sequence[str]) -> dict[str, Any] | None:
-    """Return the first type with default columns of its own that are all present, in any case."""
+    """Return the keys of the first type with default columns that are all present, ignoring case; or None."""
     for kind, about in KINDS.items():
         if not about.defaults:
             continue
@@ -99,7 +100,7 @@ def _by_defaults(present: Sequence[str]) -> dict[str, Any] | None:
 
 
 def column(name: str, present: Sequence[str]) -> str | None:
-    """Return the column with a name, or the only one that differs just in case."""
+    """Return the column with a name, or the only one that differs just in case or spaces; else None."""
     alike = [each for each in present if each.strip().casefold() == name]
     return matching(name, present) or (alike[0] if len(alike) == 1 else None)
 
@@ -115,7 +116,10 @@ def _listed(value: Any) -> list[str]:
 
 
 def _by_content(table: pd.DataFrame, label: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return type and columns of a table of texts with labels, and other columns that could be the label."""
+    """Return the keys of a table of texts with labels, and other columns that could be the label.
+
+    Raises DataError if no column has texts, or none can be a label.
+    """
     texts = _texts(table.drop(columns=[label] if label else []))
     if not texts:
         raise DataError(f"{source}: no column has texts; it has {listing(table)}")
@@ -170,7 +174,7 @@ def _texts(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _words(column: pd.Series) -> tuple[float, int]:
-    """Return the mean number of words of texts, or items of lists, and how many differ; none of numbers."""
+    """Return the mean number of words of texts, or items of lists, and how many differ; 0 for numbers."""
     cells = column.dropna().head(SAMPLE)
     parsed = [items for cell in cells if (items := _items(cell)) is not None]
     if len(parsed) < len(cells):
@@ -181,7 +185,7 @@ def _words(column: pd.Series) -> tuple[float, int]:
 
 
 def _items(cell: Any) -> list[Any] | None:
-    """Return the items of a list, or of a text that writes one."""
+    """Return the items of a list, or of a text that represents one; None for other cells."""
     value = nested(cell)
     return list(value) if isinstance(value, LISTS) else None
 
@@ -259,7 +263,7 @@ def _missing(column: pd.Series, type_: str) -> list[str]:
 
 
 def names(found: Sequence[Found]) -> Iterator[str]:
-    """Yield a name for each task, which differ."""
+    """Yield a distinct name for each task."""
     used: set[str] = set()
     for each in found:
         name, number = each.name or "task", 2

@@ -44,7 +44,11 @@ Fit = Callable[[dict[str, Any]], tuple[dict[str, Any], str]]
 
 
 def model_source(given: str) -> tuple[str, str]:
-    """Return name and source of a model: a short name, a folder, or a name on the hub, with its commit."""
+    """Return name and source of a model: a short name, a folder, or a name on the hub.
+
+    A name on the hub without revision gets the present commit, or ``main`` if it is unknown. Raises
+    ConfigError for anything else.
+    """
     if given in SHORT:
         return given, f"hub:{SHORT[given]}"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(given.partition("@")[0]).name).strip("-._") or "model"
@@ -113,7 +117,7 @@ def _length(source: str, name: str) -> dict[str, int]:
 
 
 def _check(text: str) -> None:
-    """Raise HeadspecError if a written study is not one that can be planned."""
+    """Raise HeadspecError if a written study cannot be planned."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "study.yaml")
         path.write_text(text, encoding="utf-8")
@@ -160,7 +164,7 @@ def _about(key: str, value: Any, fitted: str) -> str:
 
 
 def _comment(text: str, indent: str = "  ") -> list[str]:
-    """Return a comment; what YAML would refuse or take for a line break is escaped."""
+    """Return a comment as a line, none if empty; what YAML would refuse or break a line at is escaped."""
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in redacted(text))
     return [f"{indent}# {shown}"] if shown else []
 

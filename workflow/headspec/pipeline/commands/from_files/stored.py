@@ -16,7 +16,7 @@ from headspec.errors import DataError
 
 
 def training_files(source: str) -> SplitFiles:
-    """Return the files of the training split of a source; errors name the source."""
+    """Return the files of the training split of a source; raise DataError, naming it, if there are none."""
     present = readers.local_splits(Task(source=source), source)
     if (split := match_split(TRAIN, present)) is None:
         raise DataError(readers.no_split(source, TRAIN, list(present)))
@@ -24,7 +24,7 @@ def training_files(source: str) -> SplitFiles:
 
 
 def dialect(held: SplitFiles, source: str) -> dict[str, Any]:
-    """Return the keys `delimiter` and `columns` of a CSV or TSV file whose ending or first line lack them.
+    """Return the keys `delimiter` and `columns` that ending and first line of a CSV or TSV file do not tell.
 
     The delimiter is the first usual one with several columns in all rows. The first line is no header if a
     cell of it recurs in its column, or is a number, unless the line numbers the columns.
