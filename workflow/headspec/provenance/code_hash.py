@@ -54,7 +54,7 @@ def make_importable() -> None:
 
 
 def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
-    """Return the hash of all files that each root reaches; keys are relative to the library's folder."""
+    """Return the hash of all files that each root reaches; keys are relative to the parent of `LIBRARY`."""
     code = current()
     by_path = {os.path.relpath(path, LIBRARY.parent): code.hash(path) for path in map(absolute, roots)}
     PARSED.save()
@@ -68,7 +68,7 @@ def files(roots: Iterable[str | Path]) -> set[str]:
 
 
 def absolute(root: str | Path) -> str:
-    """Return the path of a root, which may be relative to the library's folder."""
+    """Return the path of a root, which may be relative to the parent of `LIBRARY`."""
     return os.path.normpath(LIBRARY.parent / root)
 
 
@@ -148,7 +148,8 @@ def current() -> Code:
 def parse(path: str | Path) -> dict[str, Any]:
     """Return the hash of what a file does, its imports, and strings that may name files.
 
-    Raise SyntaxError if it is not valid Python in its declared encoding.
+    Raises SyntaxError if it is not valid Python in its declared encoding. Compiled code in Python's cache is
+    renewed.
     """
     tree = ast.parse(Path(path).read_bytes(), str(path))
     # by default, Python would reuse compiled code of another version with the same size and second

@@ -50,7 +50,7 @@ def publishing_if(check: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path, renamed to `path` if the block succeeds; StorageError if writing fails."""
+    """Yield a temporary path, renamed to `path` if the block succeeds; raise StorageError if a disk fails."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -158,7 +158,7 @@ def _digests(path: str | Path) -> tuple[str, int, bytes, bytes]:
     """Return a file's SHA-256, the offset of the embedded one (-1: none), its bytes, and the right bytes.
 
     A file that another program truncates meanwhile is read as it is; mapped memory would end the process.
-    OSError for anything but a file, since opening a pipe would block forever.
+    Raises OSError for anything but a file, since opening a pipe would block forever.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, NOT_A_FILE, str(path))

@@ -25,9 +25,9 @@ def unchanged(job: Any) -> Iterator[None]:
     Jobs are planned with hashes of the files that they reach (`code_hash.by_root`), but may load them hours
     later. Edits after loading do no harm: the next start of snakemake remakes the results.
 
-    Raise ChangedError, at the start or before a file is published, if a file that the job reaches was edited
+    Raises ChangedError, at the start or before a file is published, if a file that the job reaches was edited
     between planning and loading, a user's file was replaced between planning and start, or an input was
-    replaced while the job ran. Raise UnplannedError if it has loaded a module that its hashes do not cover,
+    replaced while the job ran. Raises UnplannedError if it has loaded a module that its hashes do not cover,
     or a plugin has opened a file that is neither hashed nor an input.
     """
     versions = user_files.versions(job.params)

@@ -25,7 +25,7 @@ StatKey = list[int]
 def stat_key(path: str | Path) -> StatKey:
     """Return inode, size, modification time and change time (ns) of a file.
 
-    Programs can set the former (``cp -p``, ``rsync -a``, ``unzip``), only the system the latter.
+    Programs can set the modification time (``cp -p``, ``rsync -a``, ``unzip``), but not the change time.
     """
     status = os.stat(path)
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

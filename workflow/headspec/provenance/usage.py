@@ -56,7 +56,7 @@ def path(log: str) -> Path:
 
 
 def _inherited() -> int:
-    """Return the peak memory in KiB still shared with the parent process; writing to a page copies it."""
+    """Return the memory in KiB that is still shared with the parent process; writing to a page copies it."""
     with contextlib.suppress(OSError), open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Shared_Dirty:"))
     return 0
@@ -74,7 +74,7 @@ def summary(folder: Path) -> str:
     """Return a table of used and requested resources of the jobs in `folder`, by rule and model.
 
     Minutes are the median and maximum without start-up; memory is the maximum over jobs, without that shared
-    with the process they were forked from. Raise HeadspecError if no job left a record.
+    with the process they were forked from. Raises HeadspecError if no job left a record.
     """
     import pandas as pd  # only some jobs need it
 
