@@ -1,4 +1,4 @@
-"""Comparison of pruning methods with importance and the whole model, and of dynamic with static pruning."""
+"""Pruning methods compared with importance and with the whole model, and dynamic with static pruning."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,14 +37,14 @@ class Counts(NamedTuple):
 
 
 def missed(expected: float, target: float, heads: int) -> bool:
-    """Whether the number of heads `expected` to be open, of `heads` with learnt gates, misses its target."""
+    """Return whether the number of heads `expected` to be open, of `heads` that learn, misses its target."""
     return abs(expected - target) > TOLERANCE * heads
 
 
 def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
     """Return the numbers of heads that a run finally keeps, from its table 'gates_of_run'.
 
-    Gates have a target if they have a probability of being open and are not `open_ended`.
+    Gates have a target, the number kept, if they have a probability of being open and are not `open_ended`.
     """
     last = gates[gates["step"] == gates["step"].max()]
     sets = last.groupby("task", dropna=False)
@@ -93,11 +93,11 @@ def budgets(
 ) -> pd.DataFrame:
     """Return the table `budgets`.
 
-    A task is scored on the examples that all methods have: rankings by validation examples exclude theirs.
-    Both p-values are corrected over methods, numbers of heads, tasks and metrics that are compared with the
-    same method in the same runs, separately for means over tasks. `heads` has the numbers of heads that each
-    run keeps, and that its gates leave open. Draws depend on `seed` and the names of model, mixture, method
-    and scope.
+    A task is scored on the examples that all methods have, since a ranking by validation examples leaves out
+    those that it used. Both p-values are corrected over the pruning methods, numbers of heads, tasks and
+    metrics that are compared with the same method in the same runs, separately for means over tasks. `heads`
+    has the `counts` of each run. Draws depend on `seed` and the names of model, mixture, method, scope and
+    task. Raises DataError if methods that are compared differ in their number of seeds.
     """
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
@@ -122,7 +122,7 @@ def _rows(
     confidence: float,
     seed: int,
 ) -> Iterator[dict[str, object]]:
-    """Yield the rows for the runs of all seeds on one mixture by one method."""
+    """Yield the rows for the runs of all seeds of one model, mixture, training method and scope."""
     frames = {run: read(run) for run in group}
     examples = (frame[["task", "example"]].drop_duplicates() for frame in frames.values())
     common = functools.reduce(pd.merge, examples)
@@ -154,7 +154,7 @@ def _value_intervals(
     confidence: float,
     seed: int,
 ) -> dict[Key, tuple[Floats, Floats, str]]:
-    """Interval of each metric's mean over seeds."""
+    """Return the interval of each metric's mean over seeds."""
     values, samples = values_of(by_task, metrics), {}
     for task, predictions in by_task.items():
         rng = np.random.default_rng(derive(seed, "values", task))

@@ -22,7 +22,7 @@ SAYS = {"↓": "unpruned model below chance", "×": "unpruned model at chance", 
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
-    """Return the mark of each row of a table, in text, figures and pages; empty without one."""
+    """Return the worst mark of each row of a table, for texts, figures and pages; empty without one."""
     marked = pd.Series("", frame.index)
     for column, mark in reversed(MARKS.items()):
         if column in frame:
@@ -33,7 +33,7 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 def at_chance(
     by: str | Metric, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
-    """Whether the one-sided interval of the metric minus `chance` reaches 0, (...).
+    """Return whether the one-sided interval of the metric minus `chance` reaches 0, (...).
 
     `label` is (n,) or (n, values), `weights` (resamples, n), and `scores` (resamples, ...) are metrics of
     models in samples with these weights.
@@ -45,12 +45,12 @@ def at_chance(
 def below_chance(
     by: str | Metric, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
-    """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
+    """Return whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
 
     `label` is (n,) or (n, values), `weights` (resamples, n), `scores` (resamples, ...), as for `at_chance`.
     Reversed predictions, such as with swapped labels, are below chance; random ones are not. The best
     constant would not distinguish them: a coin is worse than it by F1, or with classes of unequal frequency.
-    False for metrics without `worst`.
+    It is False for metrics without `worst`.
     """
     if (worst := metric(by).worst) is None:
         return np.zeros(scores.shape[1:], dtype=bool)
@@ -64,14 +64,14 @@ def _aligned(baseline: Floats, scores: Floats) -> Floats:
 
 
 def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether predictions (n,) or (n, values) are `at_chance`, at 95 %."""
+    """Return whether predictions (n,) or (n, values) are `at_chance`, at 95 %."""
     weights = _weights(len(label))
     scores = score(metric, label, prediction, weights)
     return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
 def reversed_labels(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether predictions (n,) or (n, values) are `below_chance`, at 95 %."""
+    """Return whether predictions (n,) or (n, values) are `below_chance`, at 95 %."""
     weights = _weights(len(label))
     scores = score(metric, label, prediction, weights)
     return bool(below_chance(metric, label, weights, scores, 0.95))
@@ -98,7 +98,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[s
 
 
 def _advice(first: str, label: Floats, prediction: Floats) -> str:
-    """Return advice if training was too short for all metrics except `first`."""
+    """Return advice for training that was too short for all metrics except `first`."""
     return (
         f". Raise the method's learning_rate, then its epochs; {first}, here "
         f"{score(first, label, prediction):.3f} (chance {chance(first, label):.3f}), shows learning first"
@@ -106,7 +106,7 @@ def _advice(first: str, label: Floats, prediction: Floats) -> str:
 
 
 def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
-    """Return `chance` of each task's metric on the examples in `rows`, which has one row for each."""
+    """Return `chance` of each task's metric; `rows` has one row for each example."""
     return {
         str(task): chance(metrics[str(task)], per_example.array(examples, "label"))
         for task, examples in rows.groupby("task")

@@ -42,7 +42,7 @@ class Predicted:
     prediction: Floats  # (S, n) or (S, n, values)
 
     def check_like(self, other: Predicted, task: str) -> None:
-        """Raise `DataError` unless `other` has the same examples and number of seeds."""
+        """Raise `DataError` unless `other` has the same examples, labels and number of seeds."""
         for name in ("example", "label"):
             if not np.array_equal(getattr(self, name), getattr(other, name)):
                 raise DataError(
@@ -56,7 +56,10 @@ class Predicted:
 
 
 def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Predicted]:
-    """Return the predictions of all seeds, by task, from their runs in order with tables `evaluation`."""
+    """Return the predictions of all seeds, by task, from their runs in order with tables `evaluation`.
+
+    Raises DataError if runs differ in the examples or labels of a task.
+    """
     seeds: dict[str, list[Predicted]] = defaultdict(list)
     for run, frame in evaluations:
         for task, rows in frame.groupby("task", sort=False):
@@ -73,7 +76,7 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
 
 
 def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
-    """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
+    """Return the mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
 
     Keys are (task, metric). A further split counts as a task: with MNLI matched and mismatched, GLUE without
     WNLI has nine tasks, as in the tables of Devlin et al. (2019) and Li et al. (2023), which have one metric
@@ -94,16 +97,16 @@ def compare(
     resamples: int,
     seed: int,
 ) -> dict[tuple[str, str], tuple[Floats, Floats]]:
-    """Bootstrap and null distribution of the difference between two methods with the same S seeds.
+    """Return bootstrap and null distribution of the difference between two methods with the same S seeds.
 
     They are (resamples, S), and (resamples,) for the mean over seeds, by (task, metric); the leaderboard mean
-    is (`MEAN`, `MEAN`). Raises DataError if tasks, examples or numbers of seeds differ.
+    is (`MEAN`, `MEAN`). Raises DataError if tasks, examples, labels or numbers of seeds differ.
 
-    Bootstrap: examples are drawn with replacement, the same ones for both methods and all seeds,
+    In the bootstrap, examples are drawn with replacement, the same for both methods and all seeds, and
     independently for each task. If the methods disagree on only a handful of examples, intervals are too
     narrow and may end at 0; the p-value remains valid.
 
-    Null: in random examples, the predictions of the two methods are swapped, for all seeds together. The
+    Under the null hypothesis, predictions of the methods are swapped in random examples, in all seeds. The
     hypothesis is that *these* trained models do equally well on other examples; it says nothing about other
     seeds.
     """
@@ -129,7 +132,7 @@ def compare(
 def values_of(
     predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]
 ) -> dict[Key, Floats]:
-    """Metrics by seed, (S,), and their mean if there are several tasks."""
+    """Return metrics by seed, (S,), and their mean over tasks if there are several."""
     values = {
         (task, metric): scores(metric, one.label, one.prediction)
         for task, one in predictions.items()
@@ -139,7 +142,7 @@ def values_of(
 
 
 def unlearnt(predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
-    """Whether any seed's model is no better than the best constant prediction; mean: at all tasks."""
+    """Return whether a seed's model is no better than a constant prediction; for the mean, at all tasks."""
     marks = {
         (task, metric): any(learnt_nothing(metric, one.label, seed) for seed in one.prediction)
         for task, one in predictions.items()
@@ -156,12 +159,12 @@ def comparison_rows(
     confidence: float,
     seed: int,
 ) -> Iterator[dict[str, object]]:
-    """Yield columns for each task and metric, and their mean, of one method compared with another.
+    """Yield columns for each task and metric, and the mean of several tasks, of two methods compared.
 
     They are task, metric, n_seeds, value (mean over seeds), between_seeds (standard deviation), and
-    unpruned_at_chance (no method has learnt the task). For tasks that `there` has, too, they are also the
-    columns of `intervals.tested` and, with three or more seeds, sd_seeds, sd_examples and sd_both
-    (`intervals.components`).
+    unpruned_at_chance (no method has learnt the task). For tasks that `there` has, too, and for the mean if
+    it has all of them, they are also the columns of `intervals.tested` and, with three or more seeds,
+    sd_seeds, sd_examples and sd_both (`intervals.components`). Raises DataError as `compare`.
     """
     shared = {task: one for task, one in here.items() if task in there}
     drawn = compare(shared, there, metrics, resamples, seed) if there else {}
@@ -207,7 +210,7 @@ def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, l
 def seeds_needed(
     effect: float, parts: Components, wanted: float, examples: float = 1.0, level: float = 0.05
 ) -> int | None:
-    """Minimum number of seeds for which `power` is `wanted` with these examples; None if above `MOST`."""
+    """Return the smallest number of seeds whose `power` is at least `wanted`; None if it is above `MOST`."""
     seeds = range(FEWEST, MOST + 1)
     place = bisect_left(seeds, wanted, key=lambda number: power(effect, parts, number, examples, level))
     return seeds[place] if place < len(seeds) else None
@@ -216,7 +219,10 @@ def seeds_needed(
 def examples_needed(
     effect: float, parts: Components, wanted: float, seeds: int, level: float = 0.05
 ) -> float | None:
-    """Smallest multiple of examples, in steps of 5 %, for which `power` is `wanted` with `seeds` seeds."""
+    """Return the smallest multiple of examples for which `power` is at least `wanted` with `seeds` seeds.
+
+    Multiples from 0.05 to `MOST` are tried, in steps of 5 %; None if none of them is enough.
+    """
     multiples = [float(multiple) for multiple in 1.05 ** np.arange(-60, np.log(MOST) / np.log(1.05))]
     place = bisect_left(multiples, wanted, key=lambda multiple: power(effect, parts, seeds, multiple, level))
     return multiples[place] if place < len(multiples) else None

@@ -32,7 +32,7 @@ TOLERANCE = 1e-9
 
 
 def renamings(k: int, seed: int) -> Indices:
-    """Permutations (permutations, k) of k tasks; the first is the identity; see `relabellings`."""
+    """Return permutations (permutations, k) of k tasks, the identity first; see `relabellings`."""
     if k <= EXACT:
         return np.array(list(itertools.permutations(range(k))), dtype=np.intp)
     identity = np.arange(k)
@@ -41,10 +41,10 @@ def renamings(k: int, seed: int) -> Indices:
 
 
 def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
-    """Permutations of pairs that relabel k tasks, (permutations, k (k - 1) / 2), and whether they are all.
+    """Return permutations (permutations, pairs) of pairs that relabel k tasks, and whether they are all.
 
     x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity. Up to eight
-    tasks have all k! relabellings (exact), more have random ones drawn with `seed`.
+    tasks have all k! relabellings; for more, `RANDOM` are drawn with `seed`.
     """
     tasks, exact = renamings(k, seed), k <= EXACT
     first, second = np.triu_indices(k, 1)
@@ -54,20 +54,20 @@ def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
 
 
 def _unit(values: Floats, least: float = TOLERANCE) -> Floats:
-    """Vectors (..., n) scaled to length 1; nan if their length is at most `least`."""
+    """Return vectors (..., n) scaled to length 1; nan where their length is at most `least`."""
     norm = np.linalg.norm(values, axis=-1, keepdims=True)
     unit: Floats = np.divide(values, norm, out=np.full_like(values, np.nan), where=norm > least)
     return unit
 
 
 def standardised(values: Floats) -> Floats:
-    """`values` (n,) centred and scaled to length 1; nan if they are constant."""
+    """Return `values` (n,) centred and scaled to length 1; nan if they are constant."""
     values = _unit(values, 0)
     return _unit(values - values.mean())
 
 
 def matrix_correlations(x: Floats, y: Floats, relabelled: Indices) -> Floats:
-    """Pearson r (permutations,) of x (n,), under every relabelling of its tasks, and y (n,).
+    """Return Pearson's r (permutations,) of x (n,), under every relabelling of its tasks, and y (n,).
 
     The first value is that of x itself. All are nan if x or y is constant.
     """
@@ -75,7 +75,7 @@ def matrix_correlations(x: Floats, y: Floats, relabelled: Indices) -> Floats:
 
 
 def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices) -> Floats:
-    """Partial r (permutations,) of x and y given `held` (n,), under double semi-partialling.
+    """Return the partial r (permutations,) of x and y given `held` (n,), by double semi-partialling.
 
     The residuals of x given `held` are relabelled, and y is regressed on them and on `held` (Dekker,
     Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`. The
@@ -95,10 +95,10 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
 
 
 def mantel_p(statistics: Floats) -> float:
-    """Two-sided p-value: share of the statistics (permutations,) at least as far from 0 as the first.
+    """Return the two-sided p: the share of statistics (permutations,) at least as far from 0 as the first.
 
-    The first, of the identity, counts, as do ties and undefined statistics (nan), which are not evidence. The
-    p-value is nan if the first is undefined.
+    The first, of the identity, counts, as do ties and undefined statistics (nan), which are not evidence. p
+    is nan if the first is undefined.
     """
     if np.isnan(statistics[0]):
         return float("nan")
@@ -108,13 +108,13 @@ def mantel_p(statistics: Floats) -> float:
 def paired(
     similarity: pd.DataFrame, combined: pd.DataFrame, paradigms: Mapping[str, str], method: str
 ) -> pd.DataFrame:
-    """Similarity and dissociation for every model, measure and pair of tasks, in this order.
+    """Return similarity and dissociation for every model, measure and pair of tasks, in this order.
 
     They are means over subjects in the table 'similarity', and over the two tasks of a mixture in 'combined'.
     `paradigms` has the input paradigm of each task, in the order of mixtures' names. Columns are model,
     measure, mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
-    dissociation, ci_low, ci_high, at_chance and left_out: all pairs of a task with an unpruned model at
-    chance in any of them, because Mantel tests relabel whole tasks.
+    dissociation, ci_low, ci_high, at_chance and left_out. If the unpruned model is at chance in any pair of a
+    task, all pairs of this task are left out, because Mantel tests relabel whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}
@@ -173,12 +173,15 @@ TESTS = {
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks from 1, with mean ranks for ties; scipy.stats is slow to import."""
+    """Return ranks from 1, with mean ranks for ties; scipy.stats is slow to import."""
     return np.asarray(pd.Series(values).rank())
 
 
 def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, Floats]:
-    """Return r of each test under every relabelling of tasks, (permutations,), for a model and measure."""
+    """Return r (permutations,) of each test under every relabelling of tasks, for a model and measure.
+
+    It is nan with fewer than three pairs, or if a pair lacks a value.
+    """
     x, y = pairs["similarity"].to_numpy(dtype=float), pairs["dissociation"].to_numpy(dtype=float)
     if len(x) < 3 or np.isnan(x + y).any():
         return {test: np.full(len(relabelled), np.nan) for test in TESTS}
@@ -191,7 +194,7 @@ def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, 
 
 
 def _row(statistics: Mapping[str, Floats], exact: bool) -> dict[str, Any]:
-    """Columns of the permutation tests; null where undefined."""
+    """Return the columns of the permutation tests; null where undefined."""
     row: dict[str, Any] = {}
     for test, (r, p) in TESTS.items():
         row |= {r: statistics[test][0], p: mantel_p(statistics[test])}
@@ -201,7 +204,7 @@ def _row(statistics: Mapping[str, Floats], exact: bool) -> dict[str, Any]:
 
 
 def _line(pairs: pd.DataFrame, r: float) -> dict[str, float]:
-    """Least-squares line of dissociation on similarity; empty if r is nan."""
+    """Return slope and intercept of the least-squares line; empty if r is nan."""
     if np.isnan(r):
         return {}
     slope = r * pairs["dissociation"].std() / pairs["similarity"].std()
@@ -216,8 +219,9 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
 
     `pairs` are from `paired`; n_pairs counts those that have both values. All other values are null if a pair
     lacks one, because permutation tests need complete matrices; for fewer than three pairs; and if similarity
-    or dissociation is constant. The partial correlation is also null if the paradigm is the same for all
-    pairs, or fully explains similarity or dissociation. Pairs that are left out do not count.
+    or dissociation is constant. The partial correlation is also null for three pairs, and if the paradigm is
+    the same for all pairs, or fully explains similarity or dissociation. Pairs that are left out do not
+    count.
 
     With several models there are also rows for the model `POOLED`. x and y are standardised within each
     model: r is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the
@@ -229,7 +233,7 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     of_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 
     def tested(learnt: pd.DataFrame) -> tuple[dict[str, Floats], bool, int]:
-        """Statistics, whether they are exact, and the number of pairs, for one model and measure."""
+        """Return statistics, whether they are exact, and the number of pairs, for one model and measure."""
         relabelled, exact = of_tasks(round((1 + math.sqrt(1 + 8 * len(learnt))) / 2))  # k (k - 1) / 2 pairs
         count = int(learnt[["similarity", "dissociation"]].notna().all(axis=1).sum())
         return _statistics(learnt, relabelled), exact, count

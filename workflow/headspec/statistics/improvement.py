@@ -1,4 +1,4 @@
-"""Improvement by IAT: training methods compared with plain multi-task training, also in dissociation."""
+"""Improvement by IAT: training methods compared with plain training, in scores and dissociation."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ SINGLE = "single"
 
 
 def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
-    """Return the variant named `method`, or one for training a task alone."""
+    """Return the variant named `method`; if there is none, one for training a task alone."""
     alone = Variant(method=method, base=method, sampling=variants[0].sampling)
     return next(v for v in [*variants, alone] if v.method == method)
 
@@ -82,9 +82,10 @@ def iat_scores(
 def against(variants: Sequence[Variant]) -> dict[str, str]:
     """Return the method that each method is compared with.
 
-    A method that branches off from plain training is compared with it; with rewarmed learning rates, with the
-    branch of plain training that has them. Plain training with another sampling, and single-task training,
-    are compared with the first of `variants`, which is not compared itself.
+    A method that branches off from plain training is compared with that training or, if the study has one,
+    with its branch that trains all heads on with rewarmed learning rates and the same delta. Plain training
+    with another sampling, and single-task training, are compared with the first of `variants`, which is
+    compared with none.
     """
     plain = variants[0].method
     rewarmed = {(v.base, v.delta): v.method for v in variants if v.retraining == REWARMED}
@@ -98,10 +99,11 @@ def against(variants: Sequence[Variant]) -> dict[str, str]:
 def by_seed(
     table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
 ) -> pd.DataFrame:
-    """Values by seed of tasks and the leaderboard mean, and their differences from the compared method.
+    """Return values by seed of tasks and their leaderboard mean, and differences from the compared method.
 
-    The table is `iat`; the single-task runs of a mixture's tasks form its method `single`; `variants` start
-    with plain training. Columns are model, mixture, method, task, metric, seed, value, against, difference.
+    `table` is `iat`; the single-task runs of a mixture's tasks form its method `single`; `variants` start
+    with plain training. Columns are model, mixture, method, seed, task, metric, value, against and
+    difference, which is nan without a value to compare with.
     """
     frames = []
     for mixture, tasks in mixtures.items():
@@ -130,14 +132,16 @@ def improvement(
 ) -> pd.DataFrame:
     """Return the table `improvement`: every method of the `runs` compared with another (see `against`).
 
-    p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
-    the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
-    model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
-    p_seeds_holm: corrected over the study, separately for means of variants of IAT and all other rows.
+    p_value is from permutations of these models' predictions (see `compare`); p_seeds covers other seeds. For
+    a task, p_holm is corrected over the tasks and metrics of the same model, mixture and method; for the
+    mean, over the methods of the same model and mixture, so that the best of a sweep is judged as the best of
+    many. p_seeds_holm is corrected over the study, separately for means of methods that branch off from plain
+    training and for all other rows.
 
     `variants` start with plain training; `shares` has `rate_share` by method. `read` returns the table
-    `evaluation` of a run, for one model and mixture at a time. Draws depend on `seed` and on the names of
-    model, mixture, method and task.
+    `evaluation` of a run; predictions of one model and mixture are in memory at a time. Draws depend on
+    `seed` and on the names of model, mixture, method and task. Raises DataError if the compared methods
+    differ in tasks, examples or number of seeds.
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
     others = against(variants)
@@ -193,9 +197,9 @@ def specialization(
     """Return the table `specialization`: dissociation after IAT, minus dissociation by the method `before`.
 
     Importance is estimated anew in each model: the pruned heads are those that matter after IAT, not those
-    that IAT was told to update. Differences are paired by seed and example. At chance: any seed of either
-    method; below chance: all seeds of one. Both have the same seeds; only one run's predictions are in memory
-    at a time.
+    that IAT was told to update. Differences are paired by seed and example; both methods must have the same
+    seeds. A row is at chance if any seed of either method is, and below chance if all seeds of one are. Only
+    one run's predictions are in memory at a time. Raises DataError if the examples of runs differ.
     """
     samples: dict[tuple[str, str], dict[bool, dict[int, ResampledDissociation]]] = defaultdict(
         lambda: {True: {}, False: {}}

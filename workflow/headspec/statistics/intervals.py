@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 class Orders(NamedTuple):
     """Variance (...) that random orders add to a mean over seeds, and its degrees of freedom.
 
-    `more` is that of one more order, the same for all seeds, if the mean is compared with one: an
+    `more` is the variance of one more order, the same for all seeds, if the mean is compared with it: an
     uninformative ranking is one more order, not the mean of all.
     """
 
@@ -50,7 +50,7 @@ class Orders(NamedTuple):
         return cls(variance, seeds * (orders - 1))
 
     def with_one_more(self, n: int) -> Orders:
-        """Return the variance of a difference between one more order and the mean of n orders."""
+        """Return these orders with the variance `more` of one more order, if the mean is over n orders."""
         return self._replace(more=n * self.variance)
 
     def reach(self, bootstrap: Floats, level: ArrayLike) -> Floats:
@@ -77,7 +77,7 @@ class Orders(NamedTuple):
 def over_seeds_and_examples(
     values: Floats, bootstrap: Floats, confidence: float, orders: Orders | None = None
 ) -> Interval:
-    """Interval of a mean over S seeds that are evaluated on the same examples.
+    """Return the interval of a mean over S seeds that are evaluated on the same examples.
 
     With three or more seeds, it covers seeds and examples: t times the standard error of a two-way random
     model (see `_t_interval`). With one or two, it is the percentile interval over examples for these seeds
@@ -111,7 +111,7 @@ def over_seeds_and_examples(
 
 
 def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders | None = None) -> Floats:
-    """Two-sided p (...), covering seeds and examples, of a mean over seeds whose true value is 0.
+    """Return the two-sided p (...), covering seeds and examples, of a mean over seeds whose true value is 0.
 
     It is nan with one or two seeds. If the estimates are means over random orders, it also covers `orders`.
 
@@ -133,7 +133,7 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders 
 
 
 def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interaction: Floats) -> Floats:
-    """The p of `p_over_seeds_and_examples`, from mean and variance (...) of the estimates of n seeds.
+    """Return `p_over_seeds_and_examples` from the mean and variance (...) of the estimates of n seeds.
 
     `shared` and `interaction` are as in `_variance`.
     """
@@ -164,7 +164,10 @@ class Components(NamedTuple):
 
 
 def components(values: Floats, bootstrap: Floats) -> Components:
-    """Variance components of values (S, ...) of three or more seeds; see `over_seeds_and_examples`."""
+    """Return the `Components`, (...) each, of values (S, ...) of three or more seeds.
+
+    `bootstrap` is as in `over_seeds_and_examples`.
+    """
     shared, interaction = _components(bootstrap)
     between_seeds = np.maximum(values.var(axis=0, ddof=1) - interaction, 0)
     over_examples = np.maximum(shared - interaction / len(values), 0)
@@ -172,7 +175,7 @@ def components(values: Floats, bootstrap: Floats) -> Components:
 
 
 def _components(bootstrap: Floats, orders: Orders | None = None) -> tuple[Floats, Floats]:
-    """Estimate `shared` and `interaction` of `_variance` from examples drawn for all seeds."""
+    """Estimate `shared` and `interaction` of `_variance`; `bootstrap` is (resamples, S, ...)."""
     n, mean = bootstrap.shape[1], bootstrap.mean(axis=1)
     interaction = (bootstrap - mean[:, None]).var(axis=0).sum(axis=0) / (n - 1)
     shared = mean.var(axis=0)
@@ -182,7 +185,7 @@ def _components(bootstrap: Floats, orders: Orders | None = None) -> tuple[Floats
 
 
 def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
-    """Interval of a mean over S seeds (rows) that learn from the same D draws (columns) of `grid` (S, D).
+    """Return the interval of the mean of `grid` (S, D), of S seeds that learn from the same D draws.
 
     Like `over_seeds_and_examples`, with variance components from the mean squares of the grid. With one or
     two seeds, it is Student's t interval over draws. Simulated coverage of 95 % intervals is 93 to 97 % for
@@ -212,13 +215,13 @@ def _t_interval(
 def _variance(
     n: int, between: Floats, shared: ArrayLike, interaction: ArrayLike, df: float
 ) -> tuple[Floats, Floats]:
-    """Variance (...) of a mean over n seeds under a two-way random model, and its degrees of freedom.
+    """Return the variance (...) of a mean over n seeds in a two-way random model, and its degrees of freedom.
 
     It is `shared` plus 1 / n times the excess of `between` over the `interaction`, which `shared` already
     includes (Searle, Casella and McCulloch 1992, ch. 4). Degrees of freedom are Satterthwaite's (1946),
-    rounded down. If `df` is finite, the squared variance of seeds in his formula is replaced by the product
-    of this variance and the remainder after the subtraction: the squared variance makes intervals over few
-    draws too wide, the squared remainder too narrow.
+    rounded down, and at least the smaller of n - 1 and `df`. If `df` is finite, the squared variance of seeds
+    in his formula is replaced by the product of this variance and the remainder after the subtraction: the
+    squared variance makes intervals over few draws too wide, the squared remainder too narrow.
 
     Parameters
     ----------
@@ -243,13 +246,14 @@ TESTED = dict.fromkeys(("p_value", "p_holm", "p_seeds", "p_seeds_holm"), FLOAT)
 def tested(
     values: Floats, bootstrap: Floats, confidence: float, null: Floats | None = None
 ) -> dict[str, object]:
-    """Columns of a table on the mean of S differences: value, interval, and p for other and for these seeds.
+    """Return columns for the mean of S differences: value, interval, and p of these runs and for other seeds.
 
     Parameters
     ----------
     values : (S,), the difference in each seed
     bootstrap : (resamples, S), on resampled examples, the same ones for all seeds
-    null : (permutations,), means over seeds under the null hypothesis on these runs, if tested
+    null : (permutations,), means over seeds under the null hypothesis on these runs; without it there is no
+        p_value
     """
     low, high, over = over_seeds_and_examples(values, bootstrap, confidence)
     row = {"difference": float(values.mean()), "ci_low": float(low), "ci_high": float(high), "ci_over": over}
@@ -258,21 +262,21 @@ def tested(
 
 
 def corrected(table: pd.DataFrame, family: pd.Series | list[pd.Series]) -> pd.DataFrame:
-    """Return `table` with p of these runs and, if present, for other seeds, corrected within a `family`."""
+    """Return `table` with p_holm and p_seeds_holm: p_value and p_seeds, if present, corrected by `family`."""
     groups, columns = table.groupby(family), {"p_value": "p_holm", "p_seeds": "p_seeds_holm"}
     return table.assign(**{columns[p]: groups[p].transform(holm) for p in columns if p in table})
 
 
 def of_seeds(table: pd.DataFrame) -> pd.Series:
-    """Whether the decisive p of each row is for other seeds, as with three or more."""
+    """Return whether the decisive p of each row is that for other seeds: there are three or more."""
     return table["n_seeds"] >= FEWEST
 
 
 def decisive(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Corrected p of each row: for other seeds or, with one or two seeds, for these runs alone."""
+    """Return the corrected p of each row: for other seeds or, with one or two seeds, of these runs alone."""
     return table[f"{name}_seeds_holm"].where(of_seeds(table), table[f"{name}_holm"])
 
 
 def clear(table: pd.DataFrame) -> pd.Series:
-    """Whether each difference is clear across seeds (never with one or two) and either side has learnt."""
+    """Return whether each difference is clear for other seeds (never with one or two) and a side learnt."""
     return of_seeds(table) & (table["p_seeds_holm"] < SIGNIFICANCE) & ~table["unpruned_at_chance"].eq(True)

@@ -74,13 +74,13 @@ def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
 
 
 def last_step(gates: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the table `gates` at the last step of each set of gates."""
+    """Return the rows of the table `gates` at the last step of each set of gates."""
     steps = gates.groupby([*SET_KEYS, "seed"], dropna=False)["step"]
     return gates[gates["step"] == steps.transform("max")]
 
 
 def numbers(pruned: PrunedRun) -> dict[str, float | None]:
-    """Columns for the number of heads that a run keeps."""
+    """Return the columns `NUMBERS`, which say how many heads a run keeps."""
     return {name: getattr(pruned, name) for name in NUMBERS}
 
 
@@ -89,7 +89,8 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
 
     The heads of each compared seed (or task) are permuted within their layers, independently; all pairs use
     the same permutations, so that the p of their mean accounts for shared sets. Sets of one seed for several
-    tasks, or of one task for several seeds, may be similar, and are permuted in the same way.
+    tasks, or of one task for several seeds, may be similar, and are permuted in the same way. p_holm is
+    corrected over the means of the same model, mixture, method, scope and kind of comparison.
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for pruned, frame in tables.items():
@@ -129,7 +130,7 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
 
 
 def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Rows for all pairs within each of `members`, and for their mean."""
+    """Return rows for all pairs within each of `members`, and for their mean; none without pairs."""
     rows, nulls = [], []
     orders: dict[str, NDArray[np.int_]] = {}
     for within, sets in members.items():
@@ -163,7 +164,7 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
 
 
 def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArray[np.int_]:
-    """Permutations of heads within their layers, (draws, layers, heads): the index of the head at each place.
+    """Return permutations of heads within layers, (draws, layers, heads): the head at each place.
 
     `exists` is (layers, heads); the heads of a layer come first, and places without a head do not change.
     """
@@ -176,13 +177,13 @@ def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArra
 
 
 def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
-    """Heads in both sets (..., layers, heads) as a share of those in either, (...); nan if both are empty."""
+    """Return heads in both sets (..., layers, heads) per head in either, (...); nan if both are empty."""
     both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
     return np.where(either == 0, np.nan, both / np.maximum(either, 1))
 
 
 def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's r over heads, (...), of gates (..., heads); nan where one of them is constant."""
+    """Return Pearson's r over heads, (...), of gates (..., heads); nan where one side is constant."""
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (a, b))
     size = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
     product = (x * y).sum(axis=-1)
@@ -232,8 +233,9 @@ def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
 def kept_kinds(
     gates: pd.DataFrame, models: Mapping[str, Layers], closing: Sequence[str], confidence: float
 ) -> pd.DataFrame:
-    """Return the table `kept_kinds` from 'gates', for models with several kinds of attention.
+    """Return the table `kept_kinds` from 'gates'.
 
+    `models` has the layers by kind of the models with several kinds of attention; others have `SELF` alone.
     `closing` are the kinds whose heads can close, all if empty.
     """
     rows = []
@@ -270,7 +272,10 @@ def _kind_rows(
 
 
 def _kind_summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
-    """Means over seeds and Student's t intervals of `values` (seeds, share and depth)."""
+    """Return means over seeds and Student's t intervals of `values` (seeds, share and depth).
+
+    An interval is nan with one or two seeds, and where seeds do not differ.
+    """
     share, depth = values.mean(axis=0)
     bounds = np.full((2, 2), np.nan)
     if len(values) >= FEWEST:

@@ -86,7 +86,8 @@ def role_counts(
     """Return the table `role_counts`: how many kept heads have each of `roles`, from the table `kept_roles`.
 
     Seeds of one pretrained model keep similar heads with similar roles. Heads are therefore permuted within
-    their layers in the same way in all seeds, which preserves what the seeds have in common.
+    their layers in the same way in all seeds, which preserves what the seeds have in common. p_holm is
+    corrected over the rows of the same model, mixture, method and scope.
     """
     rows = []
     for model, model_rows in frame.groupby("model", sort=False):
@@ -105,9 +106,9 @@ def role_counts(
 def _rows(
     group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> Iterator[dict[str, object]]:
-    """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`.
+    """Yield a row for each of `roles`, over all seeds of a method, number of heads and set.
 
-    `exists` is bool (layers, heads).
+    `order` and `exists` are as in `by_layer`.
     """
     ordered = group.sort_values(["seed", "layer", "head"])
     n, saved = group["seed"].nunique(), group["role_after"].notna().all()
@@ -133,10 +134,10 @@ def _rows(
 def by_layer(
     has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.float64]]:
-    """Mean over seeds of the number of kept heads with a role, if heads are permuted within their layers.
+    """Return how many kept heads have a role, mean over seeds, if heads are permuted within their layers.
 
-    Return its expectation over all permutations and its values (draws,) for those in `order`, which are from
-    `within_layers` and the same in all seeds. `has` (the role) and `kept` are (seeds, layers, heads),
+    These are the expectation over all permutations and the values (draws,) for those in `order`, which are
+    from `within_layers` and the same in all seeds. `has` (the role) and `kept` are (seeds, layers, heads),
     `exists` is (layers, heads).
     """
     together = np.einsum("slh,slk->lhk", has.astype(int), kept.astype(int))  # with the role at h, kept at k

@@ -71,10 +71,10 @@ class Counts(NamedTuple):
     n: Floats  # (labels, folds)
 
     def chosen_right(self, heads: str, by: Counts) -> Floats:
-        """Right units (labels, folds) for the `MEAN` of all probes, or the `BEST` for each label.
+        """Return right units (labels, folds): the `MEAN` over all probes, or those of the `BEST` for a label.
 
-        The best by the counts `by` is chosen on the other half of the folds. All labels together, which come
-        first, are the sum of the others, each with its own best probe.
+        The best probe by the counts `by` is chosen on the other half of the folds. All labels together, which
+        come first, are the sum of the others, each with its own best probe.
         """
         if heads == MEAN:
             means: Floats = self.right.mean(axis=2)
@@ -124,9 +124,10 @@ UNTRAINED = (PRETRAINED, RANDOM)
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
-    """Bootstrap weights of folds, (resamples, folds), with the spread of a sample's variance.
+    """Return bootstrap weights (resamples, folds) of folds, widened to the unbiased variance.
 
-    Percentile intervals of one or two seeds would cover 89 %; they get the spread of Student's t.
+    95 % percentile intervals of one or two seeds would cover 89 %; they are widened further, by the ratio of
+    the quantiles of Student's t and the normal distribution.
     """
     rng = np.random.default_rng(derive(seed, "folds of probes"))
     drawn = rng.multinomial(folds, np.full(folds, 1 / folds), size=resamples)
@@ -137,7 +138,7 @@ def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: in
 
 
 def _rates(sums: Floats, n: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Shares (labels,), and on resampled folds (resamples, labels); 0 without units."""
+    """Return shares (labels,), and those on resampled folds (resamples, labels); 0 without units."""
     total, resampled = n.sum(axis=1), weights @ n.T
     rate = np.divide(sums.sum(axis=1), total, out=np.zeros(len(n)), where=total > 0)
     numerator = weights @ sums.T
@@ -148,7 +149,10 @@ def probes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the table `probes`; `groups` have the tables 'probed' of the runs of all seeds."""
+    """Return the table `probes`, without labels that have no units.
+
+    `groups` have the tables 'probed' of the runs of all seeds, by model, mixture, method and task.
+    """
     rows = []
     for group, members in groups.items():
         runs = [Probed.from_table(table) for table in members]
@@ -163,10 +167,10 @@ def probes(
 
 
 def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, object]:
-    """Columns of `PROBES` for all labels, from the runs of all seeds."""
+    """Return columns of `PROBES` for all labels, from the runs of all seeds."""
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
-        """Rates (counts, labels), and on resampled folds (resamples, counts, labels)."""
+        """Return rates (counts, labels), and those on resampled folds (resamples, counts, labels)."""
         by_run = [_rates(each.chosen_right(heads, each), each.n, weights) for each in counts]
         return np.stack([rate for rate, _ in by_run]), np.stack([sampled for _, sampled in by_run], axis=1)
 
@@ -191,16 +195,17 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 
 
 def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
-    """Mean of `rates` (..., labellings, labels) over the labellings with `units` of a label; nan without."""
+    """Return `rates` (..., labellings, labels) averaged over labellings with `units` of a label; else nan."""
     masked = np.ma.array(rates, mask=np.broadcast_to(~units, rates.shape))
     mean: Floats = masked.mean(axis=-2).filled(np.nan)
     return mean
 
 
 def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
-    """Distance (labels,) of one more labelling from the mean of these, by Student's t; 0 for a single one.
+    """Return the distance (labels,) of one more labelling from the mean of these, by Student's t.
 
-    Its square is added to the squared reach over seeds and sentences (Zou and Donner 2008).
+    It is 0 with a single labelling, and nan for a label with units in fewer than two of several. Its square
+    is added to the squared reach over seeds and sentences (Zou and Donner 2008).
     """
     if len(rates) == 1:
         return np.zeros(rates.shape[1])
@@ -214,12 +219,12 @@ def changes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the table `probe_changes`: from the untrained encoder to single-task models, and to others.
+    """Return the table `probe_changes`: runs after training, minus those before (see `_compared`).
 
-    `groups` are those of `probes`; runs of two groups are paired in order, and a single one is used for all.
-    p_value is by permutation of before and after in whole folds; p_seeds is at least that, since a few units
-    do not show the variance over sentences. Both are corrected separately for rows of all labels and of
-    single labels, over the comparisons of a model, task and choice of heads.
+    `groups` are those of `probes`; runs of two groups are paired in order, and a single run before training
+    is compared with all runs after. p_value is from swaps of before and after in whole folds; p_seeds is at
+    least that, since a few units do not show the variance over sentences. Both are corrected separately for
+    rows of all labels and of single labels, over the comparisons of a model, task and choice of heads.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), members in groups.items():
@@ -253,7 +258,11 @@ def changes(
 def _compared(
     groups: Collection[tuple[str, str]], task: str, start: str
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
-    """Yield the group before, and the mixture and method after, of all comparisons for a task."""
+    """Yield the group before, and the mixture and method after, of all comparisons for a task.
+
+    All training is compared with the untrained encoder, training on mixtures also with that on the task
+    alone, and its variants also with plain training on the same mixture.
+    """
     untrained = next(group for group in groups if group[1] == start)
     for mixture, method in groups:
         if method in UNTRAINED:
@@ -274,7 +283,7 @@ def _change(
     flips: Floats,
     confidence: float,
 ) -> pd.DataFrame:
-    """Rows of `PROBE_CHANGES` for all labels of two groups, with heads chosen on the untrained ones."""
+    """Return rows of `PROBE_CHANGES` for the labels with units, with heads chosen by the `untrained` runs."""
     before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
     values, resampled, by_fold = [], [], []
     for a, b, first in zip(before, after, untrained, strict=True):

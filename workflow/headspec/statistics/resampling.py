@@ -22,14 +22,14 @@ class Predictions(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """Examples and their labels."""
+        """Examples and their labels as bytes, to compare."""
         return np.column_stack([self.example, self.label]).tobytes()
 
 
 def task_predictions(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
     """Return the predictions of a task under each of `sets`, identified by values in columns of `frame`.
 
-    Raises DataError, naming `where`, if sets lack examples or differ in labels.
+    Raises DataError, naming `where`, if sets lack examples or predictions, or differ in labels.
     """
     task_rows = np.flatnonzero(frame["task"] == task)
     set_index = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[task_rows]))
@@ -86,11 +86,11 @@ def permuted_scores(
     rng: np.random.Generator,
     clusters: Clusters | None = None,
 ) -> Floats:
-    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each cluster of examples.
+    """Return metrics (resamples, sets, k) of k alternative predictions, permuted by cluster of examples.
 
-    `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are shuffled
+    `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are permuted
     in the same way. Draws depend only on `rng`, the number of clusters and k: seeds evaluated on the same
-    examples err in the same direction, and separate shuffles would average out their errors.
+    examples err in the same direction, and separate permutations would average out their errors.
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]
@@ -102,7 +102,7 @@ def permuted_scores(
 
 
 def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Random permutations of k indices, (..., k), equal to those of ``rng.permuted``.
+    """Return random permutations of k indices, (..., k), equal to those of ``rng.permuted``.
 
     For two indices, the lowest of 32 random bits decides whether to swap; here they are drawn all at once.
     """
@@ -116,13 +116,13 @@ def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np
 def paired_differences(
     metric: str, label: Floats, method: Floats, base: Floats, resamples: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Bootstrap and null distribution of the differences between two methods' metrics, both (resamples, S).
+    """Return bootstrap and null distribution of the differences between two methods, both (resamples, S).
 
-    Bootstrap: examples are drawn with replacement. Null: the methods' predictions are swapped in random
-    examples. Both use the same examples for all seeds; otherwise the seeds' errors on the same examples would
-    average out. Examples with the same label and predictions are of one kind: it suffices to draw the number
-    of each kind (multinomial), and how many of these are swapped (binomial). `method` and `base` are (S, n)
-    or (S, n, values).
+    The differences are those of `metric`. In the bootstrap, examples are drawn with replacement; under the
+    null hypothesis, the methods' predictions are swapped in random examples. Both use the same examples for
+    all seeds; otherwise the seeds' errors on the same examples would average out. Examples with the same
+    label and predictions are of one kind: it suffices to draw the number of each kind (multinomial), and how
+    many of each are swapped (binomial). `method` and `base` are (S, n) or (S, n, values).
     """
     # kinds are sorted by the last of several values first; draws depend on this order
     columns = [values if values.ndim == 1 else values[:, ::-1] for values in (label, *method, *base)]
@@ -140,22 +140,23 @@ def paired_differences(
 
 
 def interval(samples: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Percentile interval, (...), of samples (resamples, ...); nan if any resample is nan."""
+    """Return the percentile interval, (...) each, of samples (resamples, ...); nan if any resample is nan."""
     low, high = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return low, high
 
 
 def p_value(observed: ArrayLike, null: Floats) -> Floats:
-    """Two-sided permutation p-value: (1 + null values at least as far from 0) / (1 + permutations).
+    """Return the two-sided p of a permutation test, (...); nan where `observed` is.
 
-    `observed` is (...), `null` (permutations, ...).
+    It is (1 + null values at least as far from 0) / (1 + permutations). `observed` is (...), `null`
+    (permutations, ...).
     """
     reached = np.abs(null) >= np.abs(observed) * (1 - 1e-9) - 1e-12  # ties up to rounding count
     return np.where(np.isnan(observed), np.nan, (1 + reached.sum(axis=0)) / (1 + len(null)))
 
 
 def holm(p: ArrayLike) -> Floats:
-    """p-values (n,) with Holm's (1979) step-down correction; nan stays nan and does not count."""
+    """Return p-values (n,) with Holm's (1979) step-down correction; nan stays nan and does not count."""
     p = np.asarray(p, dtype=float)
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
     corrected = np.full_like(p, np.nan)

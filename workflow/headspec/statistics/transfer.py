@@ -49,7 +49,7 @@ def transfer_scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFra
 def transfer_summary(
     scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confidence: float
 ) -> pd.DataFrame:
-    """Return the table `transfer_summary` from 'transfer', which compares the encoders for each mixture.
+    """Return the table `transfer_summary` from 'transfer': the encoders compared for each mixture.
 
     The encoders are the pretrained one, those trained on one task of the mixture and their mean, and all that
     were trained on the mixture; without mixtures, only the pretrained one. Differences from plain multi-task
@@ -82,7 +82,7 @@ def transfer_summary(
 def _compared(
     grids: Mapping[Any, Floats], mixture: str, tasks: Sequence[str]
 ) -> Iterator[tuple[str, str, Floats]]:
-    """Method, source, and values (seeds, draws) of each encoder compared for a mixture."""
+    """Yield method, source, and values (seeds, draws) of each encoder compared for a mixture."""
     alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
     for (method, source), grid in grids.items():
         if source == (NO_MIXTURE if method == "pretrained" else mixture) and method != "single":

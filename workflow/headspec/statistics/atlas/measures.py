@@ -68,12 +68,13 @@ def agreement(
 ) -> pd.DataFrame:
     """Return the table `agreement`: how well any two measures agree on the heads that matter.
 
-    All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`) and their resamples. An
-    interval is the estimate plus and minus t standard deviations of the bootstrap; percentiles would be too
-    low, because resampling adds noise, which lowers agreement. Simulated coverage of 95 % intervals is 85 to
-    96 % for Spearman and 80 to 95 % for the overlap, if a fold's noise is no larger than the differences
-    between heads. With more noise the estimate itself is too low. `runs` have fold tables as in
-    `head_values`; the overlap is that of the top `fraction` of heads; negative values rank lowest.
+    All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`) and their resamples. With
+    one or two seeds, an interval is the estimate plus and minus t standard deviations of the bootstrap;
+    percentiles would be too low, because resampling adds noise, which lowers agreement. With more seeds see
+    `over_seeds_and_examples`. Simulated coverage of 95 % intervals is 85 to 96 % for Spearman and 80 to 95 %
+    for the overlap, if a fold's noise is no larger than the differences between heads. With more noise the
+    estimate itself is too low. `runs` have fold tables as in `head_values`; the overlap is that of the top
+    `fraction` of heads; negative values rank lowest.
     """
     groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
     measures: dict[tuple[str, ...], list[str]] = {}
@@ -101,7 +102,7 @@ def agreement(
 
 
 def fold_values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
-    """Names of the measures, their fold means (folds, measures, heads), and numbers of examples by fold."""
+    """Return the measures, their fold means (folds, measures, heads), and numbers of examples (folds,)."""
     wide = folds.pivot(index=["fold", "measure"], columns=["layer", "head"], values="value").sort_index()
     measures = list(wide.index.unique("measure"))
     values = wide.to_numpy(dtype=float).reshape(-1, len(measures), wide.shape[1])
@@ -109,7 +110,7 @@ def fold_values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
 
 
 def resampled_means(values: Floats, n: Floats, resamples: int, seed: int) -> Floats:
-    """Means (resamples, ...) over resampled folds, from fold means (folds, ...) of n (folds,) examples."""
+    """Return means (resamples, ...) over resampled folds, from fold means (folds, ...) of n examples each."""
     counts = np.random.default_rng(seed).multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
     weights = counts * n
     means: Floats = np.tensordot(weights, values, axes=1) / weights.sum(axis=1).reshape(
@@ -126,13 +127,16 @@ def unbiased(bootstrap: Floats, folds: int) -> Floats:
 
 
 def _agreements(values: Floats, n: Floats, means: Floats, fraction: float) -> tuple[Floats, Floats]:
-    """Spearman and overlap of all pairs, (2, measures, measures), from `values` and from every resample."""
+    """Return Spearman and overlap of all pairs, (2, measures, measures), and those of every resample."""
     estimate = _pairs(np.average(values, axis=0, weights=n)[None], fraction)[0]
     return estimate, unbiased(_pairs(means, fraction), len(n))
 
 
 def fold_interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: float) -> Interval:
-    """Interval of the mean of `estimate` (S, ...) over seeds; bootstrap: (resamples, S, ...)."""
+    """Return the interval of the mean of `estimate` (S, ...) over seeds.
+
+    `bootstrap` is (resamples, S, ...). With one or two seeds, it is a t interval over folds.
+    """
     if len(estimate) >= FEWEST:
         return over_seeds_and_examples(estimate, bootstrap, confidence)
     mean, deviation = estimate.mean(axis=0), bootstrap.mean(axis=1).std(axis=0)
@@ -141,7 +145,7 @@ def fold_interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: f
 
 
 def _pairs(means: Floats, fraction: float) -> Floats:
-    """Spearman and overlap (r, 2, measures, measures) of all pairs, from means (r, measures, heads)."""
+    """Return Spearman and overlap (r, 2, measures, measures) of pairs, from means (r, measures, heads)."""
     from scipy.stats import rankdata  # slow to import
 
     ranks = rankdata(means, axis=-1)
@@ -184,7 +188,7 @@ def task_differences(
 
     Importance and the size of ablation depend on the size of a task's loss, so they are shares of their sum
     over all heads: a difference means that the task relies more on this head and less on others. Signed
-    ablation has no such sum and is left out.
+    ablation has no such sum and is left out. Of two tasks, only the first minus the second is a row.
 
     Intervals and p-values are from a bootstrap of folds, independent for each task: t intervals and t tests
     with one degree of freedom fewer than folds. With three or more seeds, intervals and p_seeds, which is at
@@ -214,7 +218,7 @@ def task_differences(
 def _differences(
     seeds: list[tuple[Run, pd.DataFrame]], measure: str, resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Rows of one measure of a model, mixture and method."""
+    """Return the rows of one measure of a model, mixture and method."""
     tasks = seeds[0][0].tasks
     sampled = {task: _sampled(seeds, task, measure, resamples, seed) for task in tasks}
     folds = min(n for *_, n in sampled.values())
@@ -241,7 +245,7 @@ def _differences(
 def _sampled(
     seeds: list[tuple[Run, pd.DataFrame]], task: str, measure: str, resamples: int, seed: int
 ) -> tuple[Floats, Floats, int]:
-    """Scaled values of a task (S, heads), their bootstrap (resamples, S, heads), and the number of folds."""
+    """Return scaled values of a task (S, heads), bootstrap (resamples, S, heads), and number of folds."""
     sampled = []
     for _, folds in seeds:
         _, values, n = fold_values(folds[(folds["task"] == task) & (folds["measure"] == measure)])
@@ -253,7 +257,7 @@ def _sampled(
 
 
 def _scaled(means: Floats, measure: str) -> Floats:
-    """Scale means (..., heads) so that tasks can be compared."""
+    """Return means (..., heads) on one scale for all tasks: those of `SHARES` as shares of their sum."""
     if measure not in SHARES:
         return means
     sums = means.sum(axis=-1, keepdims=True)

@@ -30,7 +30,7 @@ def effective_cases(
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
-    """One-sided p-values of the exact binomial test that true means are at most `threshold`, in its shape.
+    """Return one-sided p-values of the exact binomial test that true means are at most `threshold`.
 
     The tail is the incomplete beta function, so that effective numbers need not be whole.
     """
@@ -41,7 +41,7 @@ def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Fl
 
 
 def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, margin: float) -> Floats:
-    """One-sided p-values that one method's true rate of hits exceeds another's by at most `margin`.
+    """Return one-sided p-values that one method's true rate of hits exceeds another's by at most `margin`.
 
     A case's score is the first method's hit (1 or 0) minus the second's; `squares`, the mean of its square,
     is the share d of cases in which they differ. Among these, the first method's hits are binomial, with
@@ -55,7 +55,7 @@ def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, m
 
 
 def exact_interval(mean: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Clopper-Pearson interval (1934) of proportions `mean` of `effective` cases, in their shape."""
+    """Return Clopper-Pearson intervals (1934), (...) each, of proportions `mean` of `effective` cases."""
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits, tail = mean * effective, (1 - confidence) / 2
     misses = effective - hits

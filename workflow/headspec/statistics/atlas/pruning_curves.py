@@ -35,14 +35,14 @@ class Curve:
 
 
 def area_weights(fractions: Sequence[float]) -> Floats:
-    """Weights (F,) of the trapezoid rule over `fractions`, divided by their range."""
+    """Return weights (F,) of the trapezoid rule over increasing `fractions`, divided by their range."""
     widths = np.diff(fractions)
     weights: Floats = (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
     return weights
 
 
 def _ranked_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """The (ranking, draw, fraction) of each set, and the predictions of `task` under its rankings."""
+    """Return the (ranking, draw, fraction) of each set, and the predictions of `task` under its rankings."""
     frame = evaluation.read()
     rows = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
     rows = rows.assign(draw=rows["draw"].fillna(0))
@@ -73,10 +73,11 @@ class ResampledCurves:
 def sample(evaluation: PrunedPredictions, resamples: int, seed: int) -> ResampledCurves:
     """Return the curves of one run, with bootstrap and permutations.
 
-    Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
-    Permutation: in random examples, the predictions of two rankings are swapped at all fractions together, in
-    the same way for all seeds. The hypothesis is that *these* masks do equally well on other examples.
-    Examples that share texts are drawn and swapped in groups (see `dissociation.matrices.resample_matrices`).
+    In the bootstrap, examples are drawn with replacement, the same for all rankings, fractions and seeds. In
+    a permutation, the predictions of a ranking and of `importance` are swapped in random examples, at all
+    fractions together, and in the same way for all seeds. The hypothesis is that *these* masks do equally
+    well on other examples. Examples that share texts are drawn and swapped in groups (see
+    `dissociation.matrices.resample_matrices`). Raises DataError if predictions are missing.
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()

@@ -65,7 +65,7 @@ def _interval_rows(
     confidence: float,
     orders: Orders | None = None,
 ) -> list[dict[str, object]]:
-    """Rows for `tasks` (task: its metric), from `values` (S, draws, k) and `bootstrap` (resamples, S, k)."""
+    """Return rows for `tasks` (task: metric); `values` are (S, draws, k), `bootstrap` (resamples, S, k)."""
     if orders is None and values.shape[1] > 1:
         orders = Orders.estimate(values)
     low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
@@ -99,7 +99,7 @@ def _area_rows(
     tasks: dict[str, str],
     confidence: float,
 ) -> list[dict[str, object]]:
-    """Rows of the area of a ranking, and of its differences from the baselines."""
+    """Return rows of the area of a ranking, and of its differences from other areas."""
     weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
 
     def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
@@ -139,15 +139,15 @@ def pruning_curves(
     The area under the curve of metric by fraction pruned is computed by the trapezoid rule and divided by the
     range of fractions: a mean of the metric. With top heads first, a small area means that the ranking finds
     heads that matter; with bottom heads first, a large area means that it finds heads that do not. Intervals
-    of `random`, and of paired differences from it, also cover orders.
+    of `random` and `same_layers`, and of paired differences from them, also cover orders.
 
-    p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
-    and `same_layers` are for one more random order, which an uninformative ranking would be, for these models
-    (see `intervals.Orders`). p_seeds covers other seeds, against random orders also these. Both are corrected
-    over rankings compared with the same one in a model, mixture, method and order, separately for the mean
-    and for all tasks.
+    p-values against `importance` are from permutations (see `sample`), for these masks. Those against
+    `random` and `same_layers` are for these models: an uninformative ranking would be one more random order
+    (see `intervals.Orders`). p_seeds covers other seeds, and against random orders also other orders. Both
+    are corrected over the rankings compared with the same one in a model, mixture, method and order,
+    separately for the mean and for all tasks.
 
-    `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
+    `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. Raises DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.
     """
     groups: dict[tuple[tuple[str, ...], str], list[ResampledCurves]] = defaultdict(list)
@@ -183,7 +183,8 @@ def pruning_curves(
 def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredictions]]:
     """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders.
 
-    With top heads are random orders of the same layers, whose rankings are named by `MATCHED`.
+    Those with top heads first also have the random orders of the same layers, whose rankings end in
+    `MATCHED`.
     """
     frame = evaluation.read()
     matched = frame["order"] == SAME_LAYERS
@@ -196,12 +197,15 @@ def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredic
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
-    """Columns by which rows are grouped into families for the correction of p-values."""
+    """Return the columns by which rows are grouped into families for the correction of p-values."""
     return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
 def _aligned(seeds: list[ResampledCurves]) -> dict[str, list[Curve]]:
-    """Return the curves of all seeds by ranking; DataError if these differ in more than predictions."""
+    """Return the curves of all seeds by ranking.
+
+    Raises DataError if seeds differ in examples, fractions or rankings.
+    """
     first = seeds[0]
     for other in seeds[1:]:
         pairs = {
@@ -227,8 +231,9 @@ def ranking_dissociation(
 ) -> pd.DataFrame:
     """Return the table `ranking_dissociation`: D if a task's pruned heads are the top ones of a ranking.
 
-    Only rankings that differ between tasks have D. p is corrected over rankings as in `pruning_curves`, which
-    describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
+    Only rankings that differ between tasks have D. Both p-values are corrected over the rankings and
+    tasks of a model, mixture and method, separately for the mean. `evaluations` are as in `pruning_curves`,
+    of at least two tasks; for other parameters see `dissociation_tables`.
     """
     frames = []
     names = {name for e in evaluations for name in e.read().dropna(subset="pruned_for")["ranking"].unique()}

@@ -48,8 +48,9 @@ BELIEF = Schema(
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
     """Return the table `belief`: agreement, pruning areas (top heads first) and dissociation of rankings.
 
-    For the task `mean`, agreement and the ends of its interval are means over tasks: the interval is no
-    narrower than one for the mean.
+    A row is a ranking with an area; columns of other tables are null where these lack it. For the task
+    `mean`, agreement and the ends of its interval are means over tasks: the interval is no narrower than one
+    for the mean.
     """
     areas = areas[areas["order"] == TOP]
     own = areas[areas["against"].isna()].rename(columns=AREAS)
@@ -66,7 +67,7 @@ def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFr
 
 
 def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
-    """Agreement of every other measure with `truth`, by task and as the mean over tasks."""
+    """Return the agreement of every other measure with `truth`, by task and as the mean over tasks."""
     columns = [*KEY, "task", *AGREEMENT_COLUMNS]
     sides = [
         agreement.loc[agreement[side] == truth, [*columns, other]].rename(columns={other: "ranking"})

@@ -102,7 +102,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 
     Syntactic roles need sentences with trees. Heads that read target texts, whose words are unknown, have
     only positional roles, corrected separately. Word frequencies are counted in all `sentences`, ignoring
-    case. Raises DataError if there are fewer than `FEWEST` sentences.
+    case. Raises DataError if 'attended' has fewer than `FEWEST` sentences.
     """
     no_words = attended["words"].isna()
     targets, attended = attended[no_words], attended[~no_words]
@@ -123,11 +123,12 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 
 
 def positional(tokens: Attended) -> pd.DataFrame:
-    """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
+    """Return rows of the table `roles` on heads that attend to one relative position.
 
-    The first token of a sentence has none before it, so it is not a case for position -1. The choice of a
-    head's most frequent position needs no correction: at most one can reach the threshold, unless sentences
-    are hardly longer than `REACH`. Returns rows of the table `roles`.
+    A positional head attends there from more than `SAME_POSITION` of the tokens. The first token of a
+    sentence has none before it, so it is not a case for position -1. The choice of a head's most frequent
+    position needs no correction: at most one can reach the threshold, unless sentences are hardly longer than
+    `REACH`.
     """
     tables = []
     for offset in range(-REACH, REACH + 1):
@@ -140,7 +141,7 @@ def positional(tokens: Attended) -> pd.DataFrame:
 
 
 def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """For each head, the values from the table with its highest rate."""
+    """Return the values of each head from the table with its highest rate."""
     best = np.argmax([table["rate"] for table in tables], axis=0)
     return {
         name: np.choose(best, [np.broadcast_to(table[name], best.shape) for table in tables])
@@ -149,11 +150,11 @@ def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
-    """Heads that attend to the least frequent word of the sentence (in decoders: so far).
+    """Return rows of the table `roles` on heads that attend to the rarest word (in decoders: so far).
 
     Any of several equally rare words is a hit; if all are equally frequent, there is no case. The baseline is
     a random word. Any preference for content words exceeds it by `MARGIN`, so at least `MOSTLY` of the words
-    must also attend to the rarest one. `frequency` is (places,); returns rows of the table `roles`.
+    must also attend to the rarest word. `frequency` is (places,).
     """
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
@@ -168,7 +169,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
-    """For each word, (places,): lowest and highest frequency that it sees, numbers of the rarest and all."""
+    """Return by word, (places,): lowest and highest frequency it sees, numbers of rarest and all words."""
     parts: list[list[np.ndarray]] = []
     for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
         n = len(counts)
@@ -184,13 +185,15 @@ def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
 
 
 def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.DataFrame:
-    """Heads that attend from words to their dependency partners, by relation and direction.
+    """Return rows of `roles` on heads that attend from words to dependency partners.
 
-    From a head, any of its dependents with the relation is a hit. The baseline is the best fixed offset for
-    the relation and direction, chosen on the same cases, which favours it. A head's rate must exceed it by
-    `MARGIN`, tested on the differences of hits case by case. In decoders, partners that follow are not cases.
+    There is a row for each head, relation and direction. From a word to its dependents, any with the relation
+    is a hit. The baseline is the best fixed offset for the relation and direction, chosen on the same cases,
+    which favours it. A head's rate must exceed it by `MARGIN`, tested on the differences of hits case by
+    case. In decoders, partners that follow are not cases.
 
-    `heads` (places,) have the number of each word's head, from 1, or 0 for the root; `relations` (places,).
+    `heads` (places,) have the number of each word's head, from 1, or 0 for the root; `relations` (places,)
+    are those to these heads.
     """
     dependents = np.flatnonzero(heads > 0)
     partners = dependents - words.place[dependents] + heads[dependents] - 1
@@ -207,9 +210,10 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
 
 
 def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
-    """Hit rates for a relation and direction, and for its best offset; None if too few sentences have it.
+    """Return hit rates for a relation and direction, and for its best offset.
 
-    `query` and `target` are places, (pairs,); pairs with the same query are one case.
+    They are None if fewer than `FEWEST` sentences have a case. `query` and `target` are places, (pairs,);
+    pairs with the same query are one case.
     """
     order = np.argsort(query, kind="stable")
     query, offset = query[order], (target - query)[order]
@@ -234,18 +238,18 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
 
 
 def _sentences(sentence: np.ndarray) -> int:
-    """Number of sentences that the cases come from; `sentence` (cases,) is sorted."""
+    """Return the number of sentences that the cases come from; `sentence` (cases,) is sorted."""
     return int(np.count_nonzero(np.diff(sentence, prepend=-1)))
 
 
 def _by_sentence(values: np.ndarray, sentence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of `values` (cases, ...) in each sentence, and numbers of cases; `sentence` is sorted."""
+    """Return sums of `values` (cases, ...) by sentence, and numbers of cases; `sentence` is sorted."""
     starts = np.flatnonzero(np.diff(sentence, prepend=-1))
     return np.add.reduceat(values, starts, dtype=float), np.diff(starts, append=len(sentence))
 
 
 def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Columns of the table for hits (cases, heads) of one role, each (heads,) or a scalar."""
+    """Return columns of the table for hits (cases, heads) of one role, each (heads,) or a scalar."""
     sums, cases = _by_sentence(hits, sentence)  # (sentences, heads), (sentences,)
     rate, effective = effective_cases(sums, cases)
     low, high = exact_interval(rate, effective, CONFIDENCE)
@@ -257,7 +261,7 @@ def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str
 
 
 def _tested(attended: Attended, tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
-    """Rows of a role, with p-values corrected over all of them."""
+    """Return the rows of a role, with p-values corrected over all of them."""
     frames = [pd.DataFrame({"layer": attended.layer, "head": attended.head, **table}) for table in tables]
     if not frames:
         return pd.DataFrame(columns=list(ROLES.columns))
@@ -283,7 +287,7 @@ def one_role(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def majority_roles(roles: pd.DataFrame) -> pd.DataFrame:
-    """Role of each head in more than half of the seeds, else none, and its most frequent relation.
+    """Return the role of each head in more than half of the seeds, else none, and its usual relation.
 
     `roles` are rows of 'head_roles' of one model, mixture and method; the index is (layer, head).
     """

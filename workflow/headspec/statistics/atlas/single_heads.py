@@ -43,7 +43,7 @@ PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
 def _ablated_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """The (measure, layer, head) of each set, "" without ablation, and the predictions of `task`."""
+    """Return the (measure, layer, head) of each set, `PLAIN` without ablation, and predictions of `task`."""
     frame = evaluation.read()
     rows = (
         frame[frame["task"] == task]
@@ -59,11 +59,10 @@ def single_heads(
 ) -> pd.DataFrame:
     """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 
-    Intervals are paired. p_value is by randomly swapping the two predictions in each example, for all seeds
+    Intervals are paired. p_value is from randomly swapping the two predictions of each example, in all seeds
     together (see `paired_differences`); p_seeds covers other seeds. Both are corrected over the heads of the
-    same task and measure.
-    `evaluations` have the tables `ablated` as predictions; DataError if some are missing or seeds differ in
-    examples.
+    same model, mixture, method, task and measure. `evaluations` have the tables `ablated` as predictions.
+    Raises DataError if some predictions are missing, or seeds differ in examples or heads.
     """
     groups: dict[tuple[str, ...], list[tuple[Run, pd.MultiIndex, Predictions]]] = defaultdict(list)
     metrics: dict[str, str] = {}

@@ -116,7 +116,7 @@ SCHEMAS = {
 def task_rows(
     sampled: ResampledDissociation, tasks: Sequence[str], confidence: float
 ) -> list[dict[str, Any]]:
-    """Return a row for each of `tasks`."""
+    """Return a row for each of `tasks`, of which there are as many as in `sampled`."""
     low, high, over = sampled.interval(confidence)
     net_low, net_high, _ = sampled.net_interval(confidence)
     columns = {
@@ -131,7 +131,7 @@ def task_rows(
 
 
 def case_columns(sampled: ResampledDissociation, confidence: float, distinct: float) -> dict[str, Any]:
-    """Case of a mixture, and whether it is distinct."""
+    """Return the case of a mixture, `CHANCE` if an unpruned model is, and whether it is distinct."""
     (*low, mean), (*high, _), _ = sampled.with_mean().interval(confidence)
     lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
     learnt = not sampled.unpruned_at_chance.any()
@@ -145,7 +145,8 @@ def rows_and_case(
     """Return a row for each task, and one for their mean, which has the case and the verdict `specific`.
 
     `p` is `p_specific` of the mean matrix. Lists are specific if it is small and the interval of mean D lies
-    above 0. There is no verdict if no p of so few tasks is small enough, or an unpruned model is at chance.
+    above 0. There is no verdict if no p of so few tasks is small enough, an unpruned model is at chance, or
+    `p` is nan.
     """
     rows = task_rows(sampled.with_mean(), (*tasks, MEAN), confidence)
     mean = rows[-1]
@@ -164,10 +165,11 @@ def dissociation_tables(
     seed: int,
     processes: int = 1,
 ) -> dict[str, pd.DataFrame]:
-    """Return dissociation of every run of a study, and combined over seeds.
+    """Return tables of the dissociation of every run of a study, and of that combined over seeds.
 
     Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and the case
-    is `CHANCE` if an unpruned model is. The tables are
+    is `CHANCE` if an unpruned model is. Raises DataError if predictions are missing, or seeds differ in
+    examples. The tables are
 
     - 'dissociation': every run, task and fraction; p_holm corrects over the rows of a fraction
     - 'mixtures': the mean of every run, at the main fraction

@@ -77,8 +77,8 @@ def contrasts(
     Tasks and mixtures are fixed, not a sample: intervals cover seeds and examples, or examples alone with one
     or two seeds. Means are over the mixtures `pairs`. All mixtures and methods are resampled on the same
     examples of a task, and differences are taken within a seed and a resample. A mixture whose unpruned model
-    is at chance is left out for its method. p_seeds is corrected over the rows of a model and contrast; in
-    `methods`, separately over means over mixtures.
+    is at chance is left out for its method, and from comparisons of methods for both. p_seeds is corrected
+    over the rows of a model and contrast; in `methods`, separately over means over mixtures.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def contrasts(
 def _means(
     evaluations: list[PrunedPredictions], fraction: float, resamples: int, confidence: float, seed: int
 ) -> tuple[Run, dict[str, _Mean]]:
-    """Mean D by method of one model and mixture, and its first run."""
+    """Return the first run of one model and mixture, and its mean D by method."""
     runs = resample_runs(evaluations, [fraction], resamples, confidence, seed, permutations=1)
     by_method = itertools.groupby(runs, lambda sampled: sampled.run.method)
     means = {method: _Mean.over_tasks(combine(list(seeds)).at(0)) for method, seeds in by_method}
@@ -139,7 +139,7 @@ def _methods(
     mixtures: Sequence[str],
     means: Mapping[str, Mapping[str, _Mean]],
 ) -> list[dict[str, object]]:
-    """Compare every two methods on the `mixtures` that both have."""
+    """Return the rows that compare every two methods on the `mixtures` that both have."""
     rows = []
     for method, against in itertools.combinations(means, 2):
         both = [mixture for mixture in mixtures if mixture in means[method] and mixture in means[against]]
@@ -154,7 +154,7 @@ def _row(
 ) -> dict[str, object]:
     """Return a row: the mean over `means` minus that over `others`, without those that learnt nothing.
 
-    Methods are compared on the same mixtures: one that either has not learnt is left out of both.
+    Methods are compared on the same mixtures: a mixture that either has not learnt is left out of both.
     """
     if key[1] == "methods":
         learnt = [pair for pair in zip(means, others, strict=True) if pair[0].learnt and pair[1].learnt]

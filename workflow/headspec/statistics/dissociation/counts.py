@@ -1,9 +1,9 @@
 """Pruning matrices from numbers of right answers, which do not show which examples fail together.
 
 Without examples, the answers to an example with different heads pruned cannot be paired. They are drawn as if
-lists of heads failed independently, which is too wide where the same examples are hard for all lists, or as
-if all failed the same examples, which is the least that is possible. Sizes of one list and seeds always fail
-the same examples here, as their errors are not to average out.
+lists of heads failed independently, so that intervals are too wide where the same examples are hard for all
+lists, or as if all failed the same examples, which gives the narrowest intervals. Sizes of one list and seeds
+always fail the same examples here, so that their errors do not average out.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ def counted_matrices(
 ) -> list[ResampledMatrix]:
     """Return the pruning matrices of S runs of the same k tasks, resampled from counts.
 
-    Bootstrap: binomial. Permutation: all answers to a task at one size are dealt to the k lists at random.
+    The bootstrap is binomial. In a permutation, all answers to a task at one size are dealt to the k lists at
+    random.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def counted_matrices(
 
 
 def nested(right: Counts, n: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """Shares (resamples, m) of right answers, where m masks fail the same of n examples if possible."""
+    """Return shares (resamples, m) right, where m masks fail the same of n examples if possible."""
     levels, index = np.unique(right, return_inverse=True)
     steps = np.diff(levels, prepend=0, append=n)  # examples that fail from one mask to the next
     drawn = rng.multinomial(n, steps / n, size=resamples).cumsum(axis=1)
@@ -92,9 +93,9 @@ def nested(right: Counts, n: int, resamples: int, rng: np.random.Generator) -> F
 
 
 def dealt(right: Counts, k: int, n: int, permutations: int, rng: np.random.Generator) -> Floats:
-    """Shares (permutations, m, k) where the m numbers `right` of k * n answers are dealt to k lists.
+    """Return shares (permutations, m, k) if the m numbers `right` of k * n answers are dealt to k lists.
 
-    All of the m numbers are dealt alike: the right answers of one are among those of a larger one.
+    All m numbers are dealt alike: the right answers of a number are among those of a larger one.
     """
     levels, index = np.unique(right, return_inverse=True)
     left = np.full((permutations, k), n)

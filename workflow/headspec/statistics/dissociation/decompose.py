@@ -24,7 +24,7 @@ FEWEST_RENAMED = 4
 def decompose(matrix: pd.DataFrame, *, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
     """Return the parts of a pruning matrix: its lists of heads, its tasks, and the pairs of both.
 
-    Relative performance with the heads of task j pruned, at task i, has four parts of its sum of squares.
+    The sum of squares of relative performance at task i, with the heads of task j pruned, has four parts.
 
     Parameters
     ----------
@@ -38,9 +38,10 @@ def decompose(matrix: pd.DataFrame, *, resamples: int = 2000, seed: int = 0) -> 
           tasks differ in fragility, whatever the list; 'own', what lists cost their own task more, or less;
           'rest', all else, noise among it
         - share of the sum of squares; by_chance: the share that this part would have if it were nothing
-        - p_value: of 'source' that it makes no difference whose heads are pruned (permutation); of 'target'
-          that no task loses more than another (bootstrap); of 'own' that a list is no more its own task's
-          than another one's (sources renamed, all k! ways up to eight tasks); of these runs
+        - p_value, of these runs: of 'source', that it makes no difference whose heads are pruned
+          (permutation); of 'target', that no task loses more than another (bootstrap); of 'own', that lists
+          cost their own tasks no more than others' lists do (sources renamed, in all k! ways up to eight
+          tasks); none of 'rest'
         - why: why there is no p, or none below 0.05
 
     Raises
@@ -61,7 +62,7 @@ def decompose(matrix: pd.DataFrame, *, resamples: int = 2000, seed: int = 0) -> 
 
 
 def _why(parts: pd.DataFrame, k: int) -> list[str]:
-    """Why parts have no p, or none below 0.05."""
+    """Return why parts have no p, or none below 0.05; empty texts for others."""
     renamed = f"{k} tasks: no p below {1 / math.factorial(k):.2g}" if k < FEWEST_RENAMED else ""
     return [
         renamed if part == OWN else "neither n nor examples" if part != REST and np.isnan(p) else ""
@@ -73,7 +74,7 @@ def shared_fragility(matrix: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """Return whether the same tasks are fragile in several models.
 
     The fragility of a task is what lists of other tasks cost it, as a share of its unpruned performance, net
-    of their strengths. Its mean over tasks and its spread, the size of effect in a model, are taken out.
+    of their strengths. Models are correlated, so that mean and spread of fragility in a model do not count.
 
     Parameters
     ----------
@@ -83,14 +84,14 @@ def shared_fragility(matrix: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     -------
     shared : DataFrame, a row for each size and pair of models, and one for all of three models or more
 
-        - r, r2: Pearson correlation over tasks, and its square, of all models the mean r and its square
-        - p_value: one-sided, that fragility in one model says nothing about another, tasks renamed
+        - r, r2: Pearson correlation over tasks, and its square; for all models, the mean r and its square
+        - p_value: one-sided, that fragility in one model says nothing about another (tasks renamed)
         - why: why there is no p below 0.05
 
     Raises
     ------
     ValueError
-        As `dissociate`; there is one model, or models differ in tasks or sizes.
+        As `dissociate`; or there is one model, there are two tasks, or models differ in tasks or sizes.
     """
     models = given(matrix)
     first, *others = models
@@ -117,6 +118,6 @@ def shared_fragility(matrix: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
 
 
 def _profiles(one: Given, tasks: Sequence[str]) -> Floats:
-    """Fragility (F, k) of `tasks`, the mean over seeds."""
+    """Return the fragility (F, k) of `tasks`, in this order, in the mean over seeds."""
     performance = relative(one.pruned(), one.unpruned()[:, None]).mean(axis=0)
     return fragility(performance)[:, [one.tasks.index(task) for task in tasks]]

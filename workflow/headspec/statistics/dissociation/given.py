@@ -24,8 +24,8 @@ CELL = ["model", "seed", "pruned_for", "draw", "size", "task"]
 class Given:
     """The matrices of one model: S seeds, F sizes, k tasks.
 
-    `cells` has a row for each of `CELL`, with `value`, and `right` and `n` if answers are counted; `rows` has
-    those of examples, if they have numbers.
+    `cells` has a row for each combination of `CELL`, with `value`, and with `right` and `n` if answers are
+    counted; `rows` has one for each example too, or is None if examples have no names.
     """
 
     tasks: tuple[str, ...]
@@ -46,29 +46,29 @@ class Given:
 
     @property
     def controls(self) -> dict[str, list[float]]:
-        """Lists of heads that belong to no task, and the draws of each."""
+        """Lists of heads that belong to no task, with the draws of each."""
         others = self.cells[~self.cells["pruned_for"].isin([NONE, *self.tasks])]
         return {str(name): sorted(part["draw"].unique()) for name, part in others.groupby("pruned_for")}
 
     def unpruned(self, column: str = "value") -> Floats:
-        """Values (S, k) without pruning."""
+        """Return values (S, k) without pruning."""
         return self._values(column, [NONE], [0.0], [0.0])[:, 0, 0, 0]
 
     def pruned(self, column: str = "value") -> Floats:
-        """Values (S, F, k, k) with the heads of a task pruned (third axis), of the evaluated task."""
+        """Return values (S, F, k, k) with the heads of a task (third axis) pruned, of the evaluated task."""
         return self._values(column, self.tasks, [0.0], self.sizes)[:, :, :, 0]
 
     def control(self, name: str) -> Floats:
-        """Values (S, F, draws, k) with another list pruned."""
+        """Return values (S, F, draws, k) with a list of no task pruned."""
         return self._values("value", [name], self.controls[name], self.sizes)[:, :, 0]
 
     def n(self) -> NDArray[np.int64]:
-        """Numbers of answers, (k,)."""
+        """Return the numbers of answers, (k,)."""
         by_task = self.cells.groupby("task")["n"].first()
         return np.array([by_task[task] for task in self.tasks], dtype=np.int64)
 
     def _values(self, column: str, lists: Any, draws: Any, sizes: Any) -> Floats:
-        """Values (S, F, lists, draws, k)."""
+        """Return values (S, F, lists, draws, k); nan where there is no cell."""
         axes = [[run.seed for run in self.runs], sizes, lists, draws, self.tasks]
         index = pd.MultiIndex.from_product(axes)
         by_cell = self.cells.set_index(["seed", "size", "pruned_for", "draw", "task"])[column]
@@ -77,7 +77,10 @@ class Given:
 
 
 def given(matrix: pd.DataFrame) -> list[Given]:
-    """Return the matrices of every model of a frame; ValueError, which names the row, if they do not fit."""
+    """Return the matrices of every model of a frame.
+
+    Raises ValueError, which names the row or what is missing, if they do not fit.
+    """
     rows = _columns(matrix)
     paired = "example" in rows
     _check_values(rows)
@@ -89,14 +92,17 @@ def given(matrix: pd.DataFrame) -> list[Given]:
 
 
 def keyed(matrix: pd.DataFrame, table: pd.DataFrame, columns: list[str], model: bool = True) -> pd.DataFrame:
-    """Return `columns` of a result, after its model and size if `matrix` has these columns."""
+    """Return `columns` of a result, after its model (if wanted) and size if `matrix` has these columns."""
     sizes = [name for name in SIZES if name in matrix][:1]
     keys = (["model"] if model and "model" in matrix else []) + sizes
     return table.rename(columns={"size": sizes[0]} if sizes else {})[[*keys, *columns]]
 
 
 def _columns(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that are read, with those that may be missing, under their names in `CELL`."""
+    """Return the columns that are read, under their names in `CELL`, with defaults for optional columns.
+
+    Raises ValueError if others are missing, or values are empty or no numbers.
+    """
     if not isinstance(matrix, pd.DataFrame):
         raise ValueError(f"matrix: got {type(matrix).__name__}, expected a DataFrame")
     missing = [name for name in ("pruned_for", "task") if name not in matrix]
@@ -135,7 +141,7 @@ def _columns(matrix: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_values(rows: pd.DataFrame) -> None:
-    """Refuse the first row whose numbers cannot be."""
+    """Raise ValueError for the first row with impossible numbers."""
     if (bad := (rows["size"] <= 0) & (rows["pruned_for"] != NONE)).any():
         _refuse(rows, bad, "prunes no heads; unpruned rows have pruned_for 'none'")
     if "right" not in rows:
@@ -160,7 +166,10 @@ def _refuse(rows: pd.DataFrame, bad: Any, said: str) -> None:
 
 
 def _of_model(model: str, rows: pd.DataFrame, paired: bool) -> Given:
-    """Return the matrices of one model; ValueError if a cell is missing."""
+    """Return the matrices of one model.
+
+    Raises ValueError if tasks or cells are missing, or numbers of answers or examples differ.
+    """
     tasks = tuple(dict.fromkeys(rows["task"]))
     where = f"matrix: model {model!r}" if model else "matrix"
     if len(tasks) < 2:
@@ -213,7 +222,7 @@ def _of_model(model: str, rows: pd.DataFrame, paired: bool) -> Given:
 
 
 def _check_examples(rows: pd.DataFrame, where: str) -> None:
-    """Refuse sets of heads that lack examples that another set of the same task has."""
+    """Raise ValueError for a set of heads that lacks examples that another set of the same task has."""
     for task, part in rows.groupby("task", sort=False):
         found = part.groupby(["seed", "pruned_for", "draw", "size"], sort=False)["example"].size()
         n = part["example"].nunique()

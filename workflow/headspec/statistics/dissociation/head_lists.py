@@ -68,18 +68,19 @@ def head_lists(
 ) -> pd.DataFrame:
     """Return the table `head_lists`.
 
-    Important: the list harms the task more than random heads. Random masks are the same for all seeds; if the
-    list were one more of them, each rank would be equally likely. With D masks p is at least 1 / (D + 1):
-    with fewer than 19 no list is important at 0.95.
+    A list is important if it harms the task more than random heads. Random masks are the same for all seeds;
+    if the list were one more of them, each rank would be equally likely. With n masks p is at least
+    1 / (n + 1): with fewer than 19, no list is important at 0.95.
 
-    Specific: it also costs this task more, and the others less, than heads that all tasks need; heads that
-    harm a task because it is fragile do not. Both are tested over examples, and from three seeds on over
-    seeds, too, which then decides; the larger p of both counts. A pruned task at chance says nothing, as its
-    metric cannot fall further. No list is important to a task that the unpruned model has not learnt. Both
-    are corrected over the lists and tasks of a model, mixture and method.
+    It is specific if it also costs this task more, and the others less, than heads that all tasks need; heads
+    that harm a task because it is fragile do not. Both parts are tested over examples and, with three or more
+    seeds, also over seeds, which then decides; the larger p of the two parts counts. A pruned task at chance
+    says nothing, as its metric cannot fall further. No list is important to a task that the unpruned model
+    has not learnt. The p of importance and of specificity are corrected over the lists and tasks of a model,
+    mixture and method.
 
     `evaluations` are of at least two tasks, have the tables `listed` as predictions, and are sorted by model,
-    mixture and method.
+    mixture and method. Raises DataError if predictions are missing.
     """
     families = []
     for key, group in itertools.groupby(evaluations, lambda e: tuple(getattr(e.run, name) for name in KEY)):
@@ -115,7 +116,7 @@ def _scores(
     confidence: float,
     seed: int,
 ) -> _Scores:
-    """Metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
+    """Return the metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
     run = evaluation.run
     by_task: list[tuple[NDArray[Any], ...]] = []
     for task in run.tasks:
@@ -143,7 +144,7 @@ def _scores(
 
 
 def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
-    """Columns (k,) of k tasks with one list, except names and corrections over lists."""
+    """Return columns (k,) of k tasks with one list, except names, p of importance and corrected p."""
     values = np.stack([one.values for one in seeds])  # (S, 3, k)
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)
     draws = np.mean([one.random for one in seeds], axis=0)  # (draws, k)
@@ -167,7 +168,10 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
 
 
 def _parts(values: Floats) -> Floats:
-    """Columns `own` and `others` (..., 2, k) of metrics (..., 3, k); nan where a base is not above 0."""
+    """Return columns `own` and `others` (..., 2, k) of metrics (..., 3, k).
+
+    `own` is nan for a task whose base is not above 0, and then `others` is nan for all tasks.
+    """
     base, listed, shared = np.moveaxis(values, -2, 0)
     gain = np.divide(listed - shared, base, out=np.full_like(base, np.nan), where=base > 0)
     others = (gain.sum(axis=-1, keepdims=True) - gain) / (gain.shape[-1] - 1)
@@ -175,7 +179,10 @@ def _parts(values: Floats) -> Floats:
 
 
 def _p_above(values: Floats, bootstrap: Floats) -> dict[str, Floats]:
-    """Two-sided p (...), of these runs and for other seeds, of a mean (S, ...) above 0; 1 where it is not."""
+    """Return two-sided p (...), of these runs and for other seeds, of means above 0; 1 for other means.
+
+    `values` are (S, ...), `bootstrap` (resamples, S, ...).
+    """
     mean = values.mean(axis=0)
     reached = np.count_nonzero(~(bootstrap.mean(axis=1) > 0), axis=0)
     here = np.minimum(2 * (1 + reached) / (1 + len(bootstrap)), 1)
@@ -185,7 +192,7 @@ def _p_above(values: Floats, bootstrap: Floats) -> dict[str, Floats]:
 
 
 def rank_p(metrics: Floats) -> tuple[Floats, Floats]:
-    """Rank p (m,) of the first row of `metrics` (1 + draws, m) among all rows, lower ones harming more.
+    """Return the rank p (m,) of the first row of `metrics` (1 + draws, m): the share of rows at most as high.
 
     The second p is corrected for the m columns by the step-down procedure of Westfall and Young (1993,
     algorithm 4.1), on standardised distances from the mean of a column: rows are exchangeable if the first is

@@ -63,7 +63,7 @@ class ResampledMatrix:
         k = len(tasks)
 
         def by_fraction(values: list[Floats]) -> Floats:
-            """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
+            """Stack values (..., k * F) of each task to (..., F, k, tasks)."""
             stacked = np.stack(values, axis=-1)
             return np.moveaxis(stacked.reshape(*stacked.shape[:-2], k, -1, k), -3, -2)
 
@@ -90,21 +90,23 @@ def resample_matrices(
     seed: int,
     permutations: int | None = None,
 ) -> list[ResampledMatrix]:
-    """Pruning matrices of runs of one model and mixture at F increasing fractions of pruned heads, resampled.
+    """Return resampled pruning matrices of runs of one model and mixture, at F increasing fractions of heads.
 
     All methods, seeds and fractions use the same resamples and permutations of the same examples, and all
     mixtures of a task the same resamples: as they err on the same examples, means and differences pair them.
 
-    Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base and
-    every pruning, independently for each task. Examples that share texts are resampled and permuted by
-    groups, for tasks of the same texts together.
+    In the bootstrap, the validation examples of each evaluated task are resampled, in the same way for the
+    base and every pruning, and independently for each task. Examples that share texts are resampled and
+    permuted by groups, for tasks of the same texts together.
 
-    Permutation: if it makes no difference whose heads are pruned, the predictions under the k prunings are
-    exchangeable within an example, and are permuted there; the base is not. The hypothesis is about these
-    trained models on other examples, not about other seeds. There are `resamples` permutations by default.
+    If it makes no difference whose heads are pruned, the predictions under the k prunings are exchangeable
+    within an example, and are permuted there; the base is not. The hypothesis is about these trained models
+    on other examples, not about other seeds. There are `resamples` permutations by default.
 
-    At chance: see `headspec.statistics.chance.at_chance`. A metric cannot fall much below chance, so D means
-    little there. If the unpruned model is at chance, D compares noise. Below chance: `chance.below_chance`.
+    For marks see `chance.at_chance` and `chance.below_chance`. A metric cannot fall much below chance, so D
+    means little there. If the unpruned model is at chance, D compares noise.
+
+    Raises DataError if predictions are missing.
     """
     permutations = resamples if permutations is None else permutations
     on_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
@@ -147,7 +149,7 @@ def resample_matrices(
 def _pruned_predictions(
     evaluation: PrunedPredictions, table: pd.DataFrame, task: str, fractions: Sequence[float]
 ) -> Predictions:
-    """Predictions (1 + k * F, n) of a task in the `table` of a run: `none`, then (pruned_for, fraction)."""
+    """Return predictions (1 + k * F, n) of a task in `table`: `none`, then (pruned_for, fraction)."""
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
     sets = pd.MultiIndex.from_tuples(masks, names=["pruned_for", "fraction"])
     where = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
@@ -157,7 +159,7 @@ def _pruned_predictions(
 def _bootstrapped(
     metric: str | Metric, label: Floats, predictions: Floats, weights: NDArray[np.integer]
 ) -> tuple[Floats, Floats]:
-    """Scores (runs, masks) of predictions (runs, masks, n, ...), and in samples (runs, resamples, masks)."""
+    """Return scores (runs, masks) of predictions (runs, masks, n, ...), and (runs, resamples, masks)."""
     runs, masks = predictions.shape[:2]
     every = predictions.reshape(-1, *predictions.shape[2:])
     point = metrics.scores(metric, label, every)
@@ -173,7 +175,7 @@ def _permuted(
     rng: np.random.Generator,
     clusters: Clusters,
 ) -> Floats:
-    """Scores (runs, permutations, F, k) of predictions `pruned` (runs, k, F, n, ...), permuted."""
+    """Return scores (runs, permutations, F, k) of permuted predictions `pruned` (runs, k, F, n, ...)."""
     runs, k, fractions = pruned.shape[:3]
     sets = pruned.swapaxes(1, 2).reshape(-1, k, *pruned.shape[3:])
     null = permuted_scores(metric, label, sets, permutations, rng, clusters)

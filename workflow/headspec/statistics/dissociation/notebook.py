@@ -57,19 +57,20 @@ def dissociate(
         - task: evaluated; pruned_for: the task whose heads are pruned, 'none', 'random', or the name of a
           list of no task, which is left out
         - right, n: numbers of right answers and of answers. Or right of each example, 0 to 1, with `example`,
-          its name: a row each. Or value: any metric, of which more is better and 0 is the least
+          its name: a row each. Or value: any metric of which more is better and 0 is the least
         - heads or fraction: how many are pruned, if they differ; seed, model, draw (of random sets)
     chance : share of right answers that needs no model, by task or of all
     resamples : number of bootstrap samples, and of permutations
-    confidence : level of the intervals, and of chance
+    confidence : level of the intervals and verdicts, and of the test of chance
     distinct : smallest mean D at which a double dissociation is distinct
     seed : of the random numbers
 
     Returns
     -------
     found : DataFrame, a row for each model, size and task, then for their mean; those over all sizes, without
-        a size, have the mean of D from 0 to the largest. To be drawn by `plot_dissociation`
+        a size, have the mean of D from 0 to the largest. `plot_dissociation` draws it
 
+        - n_seeds, n: numbers of seeds and of answers
         - base, own, others, random: metric without pruning, with the task's own heads pruned, the mean with
           those of other tasks, and with random ones; to_others: mean share of their base that other tasks
           lose by this task's heads
@@ -79,18 +80,20 @@ def dissociate(
         - p_value, p_holm: that it makes no difference whose heads are pruned, of these runs; p_seeds,
           p_seeds_holm: that D is 0, for other seeds; corrected for the tasks of a size
         - net, net_low, net_high: D net of the strength of the task's list; none with two tasks
-        - p_random: the list is one more random set; p_random_corrected, for the tasks of a size
+        - p_random: that the list is one more random set; p_random_corrected, for the tasks of a size
+        - unpruned_at_chance, at_chance: whether the model is at chance without pruning, or with some pruning
         - verdict: of the mean, the case ('double, distinct', 'double', 'single', 'inverted', 'none' or
-          'chance'); of a task, 'important' if its heads harm it more than random ones do, else 'neither'
+          'chance'); of a task, 'important' if its heads harm it more than random heads do, else 'neither'
         - specific: of the mean, whether lists are specific to their tasks beyond being strong lists and
           fragile tasks, at each size: the interval of D is above 0, and p_specific (sources renamed,
-          one-sided) at most 1 - confidence; none with two or three tasks, of which no p is below 0.5 or 0.17
+          one-sided) is at most 1 - confidence; none with two or three tasks, whose p is at least 0.5 or 0.17
         - why: why there is no verdict, or what it cannot say
 
     Raises
     ------
     ValueError
-        The matrix does not fit; it names the row, or what is missing.
+        The matrix does not fit, and the message names the row, or what is missing; or `chance`, `resamples`
+        or `confidence` is out of range.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def _chances(chance: float | Mapping[str, float], tasks: tuple[str, ...]) -> dic
 def given_matrices(
     one: Given, chance: Mapping[str, float], resamples: int, confidence: float, seed: int, same: bool = False
 ) -> list[ResampledMatrix]:
-    """Matrices of the seeds of a model, resampled by example, by counts, or not at all.
+    """Return the matrices of the seeds of a model, resampled by example, by counts, or not at all.
 
     `same` is as in `counted_matrices`.
     """
@@ -149,7 +152,7 @@ def given_matrices(
 
 
 def right_answers(chance: float) -> Metric:
-    """Share of right answers, of which `chance` needs no model."""
+    """Return the metric "share of right answers", of which the share `chance` needs no model."""
 
     def summed(label: Floats, right: Floats) -> tuple[NDArray[np.bool_], Floats]:
         return each(label), right[..., None]
@@ -158,7 +161,7 @@ def right_answers(chance: float) -> Metric:
 
 
 def _predictions(one: Given, seed: int) -> pd.DataFrame:
-    """The table 'predictions' of a run, without random sets and lists of no task."""
+    """Return the table 'predictions' of a run, without random sets and lists of no task."""
     assert one.rows is not None
     rows = one.rows
     numbers = rows.groupby("task")["example"].transform(lambda names: pd.factorize(names, sort=True)[0])
@@ -170,7 +173,7 @@ def _predictions(one: Given, seed: int) -> pd.DataFrame:
 def _of_model(
     one: Given, chance: Mapping[str, float], resamples: int, confidence: float, distinct: float, seed: int
 ) -> pd.DataFrame:
-    """Rows of one model: of every size, then over all of them."""
+    """Return the rows of one model: of every size, then over all sizes if there are several."""
     settings = resamples, confidence, seed
     sampled = _combined(given_matrices(one, chance, *settings))
     nested = _combined(given_matrices(one, chance, *settings, same=True)) if one.unpaired else None
@@ -200,14 +203,14 @@ def _combined(matrices: list[ResampledMatrix]) -> ResampledDissociation:
 
 
 def _at(sampled: ResampledDissociation, one: Given, level: int | None) -> ResampledDissociation:
-    """Return the dissociation at one size, or over all."""
+    """Return the dissociation at one size, or over all sizes if `level` is None."""
     if level is not None:
         return sampled.at(level)
     return replace(sampled.area(one.sizes), at_chance=np.asarray(sampled.at_chance.any(axis=0)))
 
 
 def _over(values: Floats, one: Given, level: int | None) -> Floats:
-    """Return values (S, F, ...) at one size, or their mean over all, averaged over seeds."""
+    """Return values (S, F, ...) at one size, averaged over seeds; nan if `level` is None."""
     by_size: Floats = values.mean(axis=0)
     if level is not None:
         at: Floats = by_size[level]
@@ -216,12 +219,12 @@ def _over(values: Floats, one: Given, level: int | None) -> Floats:
 
 
 def _performance(one: Given, level: int | None) -> Floats:
-    """Mean relative performance over seeds, (k, k)."""
+    """Return mean relative performance over seeds, (k, k), at one size; nan if `level` is None."""
     return _over(relative(one.pruned(), one.unpruned()[:, None]), one, level)
 
 
 def _metrics(one: Given, level: int | None) -> dict[str, Floats]:
-    """Columns (k,) of metrics, means over seeds."""
+    """Return columns (k,) of metrics at one size, means over seeds; nan, but for n, if `level` is None."""
     k = len(one.tasks)
     matrix = _over(one.pruned(), one, level)
     lost = 1 - _performance(one, level)
@@ -234,7 +237,7 @@ def _metrics(one: Given, level: int | None) -> dict[str, Floats]:
 
 
 def _against_random(one: Given, level: int | None) -> dict[str, Floats]:
-    """Columns (k,) on random sets, and the rank of each list among them."""
+    """Return columns (k,) on random sets, and the rank of each list among them; nan without any."""
     nothing = np.full(len(one.tasks), np.nan)
     if RANDOM not in one.controls or level is None:
         return dict.fromkeys(("random", "p_random", "p_random_corrected"), nothing)
@@ -245,7 +248,7 @@ def _against_random(one: Given, level: int | None) -> dict[str, Floats]:
 
 
 def _verdicts(one: Given, table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Add verdicts, or why there is none, and drop columns that the matrix cannot support."""
+    """Add verdicts, or why there is none, and empty columns that the matrix cannot support."""
     draws, needed = len(one.controls.get(RANDOM, ())), math.ceil(round(1 / (1 - confidence), 9)) - 1
     of_task = table["task"] != MEAN
     important = (table["p_random_corrected"] <= 1 - confidence) & ~table["unpruned_at_chance"]

@@ -24,10 +24,10 @@ FEWEST_TASKS = 3
 
 
 def sums_of_squares(performance: Floats) -> Floats:
-    """Sums of squares (..., 4) of `PARTS` of matrices (..., k, k), a row for each list of heads.
+    """Return sums of squares (..., 4) of `PARTS` of matrices (..., k, k), with a row for each list of heads.
 
-    They are those of a two-way table without replication. Of what remains, `own` is the part of the diagonal:
-    what lists cost their own task more, or less, than others.
+    They are those of a two-way table without replication. Of what lists and tasks leave, `own` is the part of
+    the diagonal: what lists cost their own task more, or less, than others.
     """
     k = performance.shape[-1]
     centred = performance - performance.mean(axis=(-2, -1), keepdims=True)
@@ -41,9 +41,9 @@ def sums_of_squares(performance: Floats) -> Floats:
 
 
 def fragility(performance: Floats) -> Floats:
-    """Cost of other tasks' lists for each task, net of their strengths, (..., k); nan with two tasks.
+    """Return what other tasks' lists cost each task, net of their strengths, (..., k); nan with two tasks.
 
-    The least-squares effects of tasks, with mean 0, in matrices (..., k, k) without their diagonals.
+    These are the least-squares effects of tasks, with mean 0, in matrices (..., k, k) without diagonals.
     """
     k = performance.shape[-1]
     if k < FEWEST_TASKS:
@@ -56,11 +56,11 @@ def fragility(performance: Floats) -> Floats:
 
 
 def p_specific(performance: Floats, seed: int) -> float:
-    """One-sided p of a matrix (k, k) that no list of heads costs its own task more than others' lists do.
+    """Return the one-sided p of a matrix (k, k) that lists cost their own tasks no more than others' lists.
 
     What each list costs a task is in standard deviations over lists, so that neither strong lists nor fragile
-    tasks count, whether they add up or multiply. The diagonal is compared with those of renamed sources: all
-    k! ways up to eight tasks, else `RANDOM` random ones. nan if a value is.
+    tasks count, whether they add up or multiply. The diagonal is compared with those after renaming sources,
+    in all k! ways up to eight tasks, else in `RANDOM` random ways. p is nan if a value is not finite.
     """
     if not np.isfinite(performance).all():
         return np.nan
@@ -72,7 +72,7 @@ def p_specific(performance: Floats, seed: int) -> float:
 
 
 def least_p(k: int) -> float:
-    """Smallest possible `p_specific` of k tasks."""
+    """Return the smallest possible `p_specific` of k tasks."""
     return 1 / min(math.factorial(k), 1 + RANDOM)
 
 
@@ -81,8 +81,9 @@ def parts_of(
 ) -> list[dict[str, Any]]:
     """Return a row for each of `PARTS` of the mean matrix over seeds, at one size; see `decompose`.
 
-    `same` are the matrices where all lists fail the same examples, if `seeds` are not paired. Then the means
-    of tasks vary most: taken as independent, equally fragile tasks would differ in up to 75 % of matrices.
+    `same` are the matrices where all lists fail the same examples, if examples of `seeds` are not known. The
+    bootstrap of 'target' then uses them, in which the means of tasks vary most: with lists that fail
+    independently, equally fragile tasks would differ in up to 75 % of matrices.
     """
     performance = mean_matrix(seeds, size)
     bootstrap = _mean([relative(one.bootstrap[:, size], one.bootstrap_base) for one in same or seeds])
@@ -122,10 +123,10 @@ def _mean(values: Sequence[Floats]) -> Floats:
 
 
 def agreement(profiles: Floats, seed: int) -> tuple[float, float]:
-    """Mean correlation of the profiles (models, k) of pairs of models, and its one-sided p.
+    """Return the mean correlation of profiles (models, k) over pairs of models, and its one-sided p.
 
-    The tasks of all models but the first are renamed: all ways of two models of up to eight tasks, otherwise
-    `RANDOM` random ones.
+    The tasks of all models but the first are renamed, in all ways for two models of up to eight tasks, else
+    in `RANDOM` random ways. Both are nan if a profile is constant.
     """
     models, k = profiles.shape
     orders = renamings(k, seed)

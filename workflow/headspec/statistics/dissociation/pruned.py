@@ -50,7 +50,7 @@ def evaluations(
 
 
 def by_mixture(evaluations: Iterable[PrunedPredictions]) -> Iterator[list[PrunedPredictions]]:
-    """Group adjacent evaluations of one model and mixture."""
+    """Yield adjacent evaluations of one model and mixture together."""
     for _, group in itertools.groupby(evaluations, lambda one: (one.run.model, one.run.mixture)):
         yield list(group)
 
@@ -58,7 +58,10 @@ def by_mixture(evaluations: Iterable[PrunedPredictions]) -> Iterator[list[Pruned
 def drawn_clusters(
     evaluation: PrunedPredictions, task: str, numbers: NDArray[np.intp]
 ) -> tuple[str, Clusters]:
-    """Name of the texts that a task's examples (n,) come from, and the clusters in which they are drawn."""
+    """Return the source of texts of a task's examples, and the clusters in which these are drawn.
+
+    `numbers` (n,) are those of the examples. The source is the task itself if it shares no texts.
+    """
     source, group = evaluation.grouped.get(task, (task, numbers))
     others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
     if source == task and not others:  # no pairs of its texts are in the mixture

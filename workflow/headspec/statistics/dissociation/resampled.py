@@ -71,7 +71,7 @@ class ResampledDissociation:
 
     @property
     def p_seeds(self) -> Floats:
-        """The p for other seeds too, nan with one or two."""
+        """The p that covers other seeds, too; nan with one or two."""
         return p_over_seeds_and_examples(self.d, self.bootstrap)
 
     def interval(self, confidence: float) -> Interval:
@@ -90,10 +90,10 @@ class ResampledDissociation:
         return self._with(lambda values: values[..., index, :], at_chance=self.at_chance[index])
 
     def area(self, fractions: Sequence[float]) -> ResampledDissociation:
-        """Mean over fractions from 0, where D is 0, to the largest of `fractions`, with linear interpolation.
+        """Return the mean over fractions from 0, where D is 0, to the largest, with linear interpolation.
 
         It is the area between a task's curves of relative performance with other tasks' heads and with its
-        own heads pruned, divided by the range of fractions.
+        own heads pruned, divided by the range of `fractions`, which increase.
         """
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])
@@ -101,7 +101,7 @@ class ResampledDissociation:
         return self._with(lambda values: weights @ values, at_chance=self.at_chance[0])
 
     def with_mean(self) -> ResampledDissociation:
-        """Append the mean over tasks as a further task; it is at or below chance if any task is."""
+        """Append the mean as a further task without a base; it is at or below chance if any task is."""
 
         def append_mean(values: Floats) -> Floats:
             return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
@@ -124,7 +124,7 @@ def resample_run(
     seed: int,
     permutations: int | None = None,
 ) -> ResampledDissociation:
-    """Dissociation of one run; see `resample_runs`."""
+    """Return the dissociation of one run; see `resample_runs`."""
     return resample_runs([evaluation], fractions, resamples, confidence, seed, permutations)[0]
 
 
@@ -136,17 +136,17 @@ def resample_runs(
     seed: int,
     permutations: int | None = None,
 ) -> list[ResampledDissociation]:
-    """Dissociation of runs of one model and mixture; see `resample_matrices`."""
+    """Return the dissociation of runs of one model and mixture; see `resample_matrices`."""
     matrices = resample_matrices(evaluations, fractions, resamples, confidence, seed, permutations)
     return [ResampledDissociation.of_matrix(matrix) for matrix in matrices]
 
 
 def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
-    """Combine the seeds of one model, mixture and method; DataError if their examples differ.
+    """Combine the seeds of one model, mixture and method.
 
-    Null: the mean over seeds, which share permutations: a copy of a seed adds no information. Interval: see
-    `headspec.statistics.intervals`. At chance: any seed is. Below chance: all seeds are, as where labels are
-    swapped; of several models that guess, one may well be.
+    The null distribution is the mean over seeds, which share permutations: a copy of a seed adds no
+    information. A task is at chance if any seed is, and below chance if all seeds are, as where labels are
+    swapped; of several models that guess, one may well be. Raises DataError if examples differ.
     """
     first, *others = seeds
     for other in others:

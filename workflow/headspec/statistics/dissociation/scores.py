@@ -14,10 +14,11 @@ Bounds = tuple[ArrayLike, ArrayLike]
 
 
 def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
-    """Relative performance P(i | prune j) = M_i(prune j) / M_i(base) (Li et al. 2023, Eq. 5), (..., k, k).
+    """Return relative performance P(i | prune j) = M_i(prune j) / M_i(base) (Li et al. 2023, Eq. 5).
 
     `matrix` (..., k, k) is the metric of evaluated task i (last axis) when the heads of task j are pruned,
-    `base` (..., k) that without pruning; nan where the base is not above 0.
+    `base` (..., k) that without pruning. P has the shape of `matrix`, and is nan where the base is not above
+    0.
     """
     matrix, base = np.asarray(matrix, dtype=float), np.asarray(base, dtype=float)[..., None, :]
     shape = np.broadcast_shapes(matrix.shape, base.shape)
@@ -26,10 +27,10 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
 
 
 def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
-    """Dissociation D_i = mean over j != i of P(i | prune j), minus P(i | prune i) (Eq. 6 and 7), (..., k).
+    """Return D_i, the mean over j != i of P(i | prune j), minus P(i | prune i) (Eq. 6 and 7), (..., k).
 
-    Arguments and nan are as in `relative`. Values are fractions: 0.10 is the paper's 10 %. ValueError if
-    there are fewer than two tasks.
+    Arguments and nan are as in `relative`. Values are fractions: 0.10 is the paper's 10 %. Raises ValueError
+    if there are fewer than two tasks.
     """
     performance = relative(matrix, base)
     same_task = np.diagonal(performance, axis1=-2, axis2=-1)
@@ -41,12 +42,12 @@ def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
 
 
 def net_dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
-    """D of each task net of the strength of its list of heads, (..., k); nan with two tasks.
+    """Return D of each task net of the strength of its list of heads, (..., k); nan with two tasks.
 
     A list that hurts every task more raises D of its own task, and lowers that of the others as much. In a
     two-way table without replication (additive effects of lists and of tasks, plus an extra cost of a task's
     own list), this is the least-squares estimate of the extra cost, from the diagonal of the double-centred
-    matrix. Its mean over tasks equals that of D. It is undefined for two tasks.
+    matrix. Its mean over tasks equals that of D.
 
     Arguments are as in `relative`.
     """
@@ -73,12 +74,12 @@ def case(
 ) -> str:
     """Return the kind of dissociation that the k tasks of a mixture show: double, single, inverted or none.
 
-    Double: every pointwise interval lies above 0, since requiring all of them is already conservative
-    (intersection-union test, Berger 1982). Single: not double, but a simultaneous interval, which corrects
-    for picking one of several, lies above 0, and so does the interval of the mean: a list that hurts all
-    tasks more than others do raises D of its task, but not the mean. Inverted: no value is above 0, and a
-    simultaneous interval lies below; pruning a task's heads hurts it *less* than pruning those of others, so
-    importance is wrong.
+    It is double if every pointwise interval lies above 0: requiring all of them is already conservative
+    (intersection-union test, Berger 1982). It is single if it is not double, but a simultaneous interval,
+    which corrects for picking one of several, lies above 0, and so does the interval of the mean: a list that
+    hurts all tasks more than others do raises D of its task, but not the mean. It is inverted if no value is
+    above 0, and a simultaneous interval lies below: pruning a task's heads hurts it *less* than pruning those
+    of others, so importance is wrong.
 
     Parameters
     ----------
@@ -98,5 +99,5 @@ def case(
 
 
 def is_distinct(case: str, mean: float, threshold: float) -> bool:
-    """Whether a double dissociation is *distinct*: its mean reaches `threshold` (Shallice 1988)."""
+    """Return whether a double dissociation is *distinct*: its mean reaches `threshold` (Shallice 1988)."""
     return case == "double" and bool(mean >= threshold)

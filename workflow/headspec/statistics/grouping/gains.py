@@ -44,7 +44,8 @@ def sharing(
 ) -> pd.DataFrame:
     """Return the table `sharing`, from runs of mixtures and single-task runs of their tasks.
 
-    Draws depend on `seed` and on the names of model, mixture, method and task.
+    Both p-values are corrected over the rows of a model and method, separately for means over tasks. Draws
+    depend on `seed` and on the names of model, mixture, method and task.
     """
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
@@ -68,7 +69,7 @@ def sharing(
 
 
 def between_pairs(sharing: pd.DataFrame) -> pd.DataFrame:
-    """Gains of tasks in pairs with plain training: rows of the table `sharing` with `source` and `target`.
+    """Return the rows of `sharing` on pairs with plain training, with `source`, `target` and `alone`.
 
     The target is the row's task, the source its partner; `alone` is the value of the target trained alone.
     Groups, which have their own names, are left out even if they have two tasks.
@@ -101,14 +102,14 @@ class Gains:
 def measured_gains(
     sharing: pd.DataFrame, tasks: Sequence[str], metrics: Mapping[str, str], model: str
 ) -> Gains:
-    """Gains of `tasks` in the order of the config, from pairs in the table 'sharing' of a model.
+    """Return the gains of `tasks`, in this order, from pairs in the rows of 'sharing' for a model.
 
     `metrics` has the main metric of each task. A task whose models are all at chance has no gains, as source
-    or target: its single-task runs are not informative, either.
+    or target: its single-task runs are not informative either.
 
     Reliability is 1 minus the ratio of two variances within targets, where the error of the single-task run
     is the same for all sources: that of a pair's mean over seeds, averaged over pairs, and that of a target's
-    gains over its sources. It is 0 if seeds alone explain the differences.
+    gains over its sources. It is 0 if seeds alone explain the differences, and nan for one seed.
     """
     main = (sharing["model"] == model) & (sharing["metric"] == sharing["task"].map(metrics))
     rows = between_pairs(sharing[main])
@@ -124,13 +125,17 @@ def measured_gains(
 
 
 def _matrix(pairs: pd.DataFrame, column: str, tasks: Sequence[str]) -> Floats:
-    """Values of a column (k, k), [source, target]; nan where there is no pair."""
+    """Return the values (k, k), [source, target], of a column; nan where there is no pair."""
     wide = pairs.pivot(index="source", columns="target", values=column)
     return wide.reindex(index=list(tasks), columns=list(tasks)).to_numpy(dtype=float)
 
 
 def _reliability(gain: Floats, variance: Floats) -> float:
-    """Share of the variance of a target's gains, (k, k), that is not due to seeds, (k, k); at least 0."""
+    """Return the share of variance within columns of `gain` that is not due to seeds, from 0 to 1.
+
+    `gain`, and its `variance` due to seeds, are (k, k). The share is nan if a variance is unknown, or no
+    target has two gains.
+    """
     known = ~np.isnan(gain)
     freedom = np.maximum(known.sum(axis=0) - 1, 0).sum()
     if not freedom or np.isnan(variance[known]).any():
@@ -145,9 +150,10 @@ def _reliability(gain: Floats, variance: Floats) -> float:
 def features(
     similarity: pd.DataFrame, affinity: pd.DataFrame | None, tasks: Sequence[str], model: str
 ) -> dict[str, Floats]:
-    """Matrix (k, k) of each measure, from the tables 'similarity' and 'affinity' of a model.
+    """Return the matrix (k, k) of each measure, from the tables 'similarity' and 'affinity' of a model.
 
-    Measures in 'affinity' are directed, others symmetric; nan where a table has no value.
+    Measures in 'affinity' are directed, others symmetric and means over subjects. A value that no table has
+    is nan.
     """
     rows = similarity[(similarity["model"] == model) & similarity["subject"].isna()]
     rows = rows.rename(columns={"task_a": "source", "task_b": "target", "similarity": "value"})
@@ -162,7 +168,7 @@ def features(
 
 
 def sizes(examples: Sequence[int]) -> Floats:
-    """Matrix (k, k), [source, target]: log of training examples of the source per example of the target."""
+    """Return (k, k), [source, target]: log of training examples of the source per example of the target."""
     log = np.log(np.asarray(examples, dtype=float))
     differences: Floats = log[:, None] - log
     return differences

@@ -1,7 +1,7 @@
 """Partitions of tasks among encoders, by the gains of pairs.
 
-The gain of a target is the mean of its gains from the partners in its group (Fifty et al. 2021), and 0 alone.
-The value of a partition is the mean over all tasks. Groups are sorted tuples of task indices.
+The gain of a target is the mean of its gains from the partners in its group (Fifty et al. 2021), or 0 if it
+is alone. The value of a partition is the mean over all tasks. Groups are sorted tuples of task indices.
 """
 
 import itertools
@@ -30,7 +30,7 @@ class Value(NamedTuple):
 
 
 def weights(partition: Partition, k: int) -> Floats:
-    """Weights (k, k), [source, target], of gains in the value of a partition."""
+    """Return weights (k, k), [source, target], of gains in the value of a partition."""
     by_pair = np.zeros((k, k))
     for group in partition:
         for source, target in itertools.permutations(group, 2):
@@ -39,10 +39,10 @@ def weights(partition: Partition, k: int) -> Floats:
 
 
 def value(weights: Floats, gain: Floats, low: Floats, high: Floats) -> Value:
-    """Value of weighted gains, all (k, k); weights may be means or differences over partitions.
+    """Return the value of weighted gains; weights may be means or differences over partitions.
 
     Errors of gains of one target, which share its single-task run, add up; those of different targets are
-    independent, and their intervals are combined by MOVER (Zou & Donner 2008).
+    independent, and their intervals are combined by MOVER (Zou & Donner 2008). All arguments are (k, k).
     """
     used = weights != 0
     center, below, above = (np.where(used, values, 0.0) for values in (gain, gain - low, high - gain))
@@ -57,8 +57,8 @@ def best_partition(gain: Floats, encoders: int, seed: int = 0) -> tuple[Partitio
     """Return the partition into at most `encoders` groups with the highest value, and whether it is exact.
 
     With up to twelve tasks, all partitions are tried, by dynamic programming over sets of tasks; with more,
-    they are searched by annealing. A group with an unknown gain (nan) is chosen only if every partition has
-    one. `gain` is (k, k).
+    they are searched by annealing with `seed`. A group with an unknown gain (nan) is chosen only if every
+    partition has one. `gain` is (k, k), [source, target].
     """
     if len(gain) > EXACT:
         return _annealed(gain, encoders, seed), False
@@ -89,7 +89,7 @@ def best_partition(gain: Floats, encoders: int, seed: int = 0) -> tuple[Partitio
 
 
 def _group_values(gain: Floats, members: NDArray[np.integer]) -> Floats:
-    """Sum of gains of the members of every group (groups, k), divided by partners; -inf where unknown."""
+    """Return the summed gains of every group in `members` (groups, k); -inf where one is unknown."""
     known = np.nan_to_num(gain)
     unknown = np.isnan(gain) & ~np.eye(len(gain), dtype=bool)
     totals = np.einsum("gs,st,gt->g", members, known, members)
@@ -98,7 +98,7 @@ def _group_values(gain: Floats, members: NDArray[np.integer]) -> Floats:
 
 
 def _annealed(gain: Floats, encoders: int, seed: int) -> Partition:
-    """A good partition, by simulated annealing."""
+    """Return a good partition, found by simulated annealing."""
     from scipy.optimize import dual_annealing
 
     k = len(gain)
@@ -113,7 +113,7 @@ def _annealed(gain: Floats, encoders: int, seed: int) -> Partition:
 
 
 def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
-    """The partition of tasks by their labels (k,)."""
+    """Return the partition of tasks by their labels (k,)."""
     groups: dict[int, list[int]] = {}
     for task, label in enumerate(labels):
         groups.setdefault(int(label), []).append(task)
@@ -121,7 +121,7 @@ def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
 
 
 def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Partition]:
-    """Random partitions of k tasks into exactly `encoders` groups, uniform over all such partitions."""
+    """Return random partitions of k tasks into exactly `encoders` groups, all of them equally likely."""
     rng = np.random.default_rng(seed)
     ways = _stirling_numbers(k, encoders)
     partitions = []
@@ -139,7 +139,7 @@ def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Par
 
 
 def _stirling_numbers(k: int, encoders: int) -> list[list[int]]:
-    """Numbers of partitions of 0 to k tasks into 0 to `encoders` groups."""
+    """Return the numbers of partitions of 0 to k tasks (rows) into 0 to `encoders` groups."""
     rows = [[1] + [0] * encoders]
     for _ in range(k):
         last = rows[-1]
@@ -148,9 +148,10 @@ def _stirling_numbers(k: int, encoders: int) -> list[list[int]]:
 
 
 def trained(gains: pd.DataFrame, groups: Sequence[Collection[str]]) -> Value | None:
-    """Mean gain over tasks in groups that were trained, from the table `gains` of a model.
+    """Return the mean gain over the tasks of groups that were trained, from the table `gains` of a model.
 
-    None if a group of several tasks was not trained. Errors of groups, which share no runs, are independent.
+    It is None if a group of several tasks was not trained. Errors of groups, which share no runs, are
+    independent.
     """
     rows = gains[gains["method"] == "tuned"]
     means = {row["mixture"]: row for row in rows[rows["task"] == MEAN].to_dict("records")}

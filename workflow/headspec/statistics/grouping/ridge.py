@@ -1,7 +1,8 @@
 """Ridge regression of gains, with one or two tasks held out.
 
-Everything is a vector over the k (k - 1) directed pairs (source, target), sorted by source. For every set of
-held-out tasks, a model is fitted to the pairs without them. Relabelled features are fitted at the same time.
+Gains and features are vectors over the k (k - 1) directed pairs (source, target), sorted by source. For every
+set of held-out tasks, a model is fitted to the pairs without them, and at the same time to those with
+relabelled features.
 """
 
 import itertools
@@ -22,23 +23,23 @@ CHUNK = 2**21
 
 
 def directed_pairs(k: int) -> tuple[Indices, Indices]:
-    """Sources and targets of all directed pairs of k tasks, (k (k - 1),) each."""
+    """Return sources and targets of all directed pairs of k tasks, (k (k - 1),) each."""
     source, target = np.nonzero(~np.eye(k, dtype=bool))
     return source, target
 
 
 def _base(k: int, effects: bool) -> Floats:
-    """Unpenalised columns (pairs, q): the intercept and, with `effects`, sources and targets."""
+    """Return unpenalised columns (pairs, q): the intercept and, with `effects`, sources and targets."""
     source, target = directed_pairs(k)
     ones = np.ones((len(source), 1))
     return np.hstack([ones, np.eye(k)[source], np.eye(k)[target]]) if effects else ones
 
 
 def _fits(base: Floats, train: Flags) -> Floats:
-    """Matrices (sets, q, pairs): coefficients of the least-squares fit of `base` to values in `train`.
+    """Return matrices (sets, q, pairs) that turn values into least-squares coefficients of `base`.
 
-    `train` is (sets, pairs). Effects of sources sum to 0 over training sources, and effects of targets over
-    training targets. Other tasks have the effect 0.
+    A set is fitted to its pairs in `train`, bool (sets, pairs). Effects of sources sum to 0 over training
+    sources, and effects of targets over training targets. Other tasks have the effect 0.
     """
     weighted = base * train[..., None]
     normal = base.T @ weighted  # (sets, q, q)
@@ -51,7 +52,7 @@ def _fits(base: Floats, train: Flags) -> Floats:
 
 
 def standardised(features: Floats, effects: bool) -> Floats:
-    """Features (p, pairs) with mean 0 and variance 1; with `effects`, also without effects of tasks.
+    """Return features (p, pairs) with mean 0 and variance 1; with `effects`, also without effects of tasks.
 
     A feature that is constant, or consists of effects only, is nan, as is one with any nan.
     """
@@ -120,7 +121,7 @@ class LeaveTasksOut:
         self.counted = known[self.inner_pairs]
 
     def changes(self, features: Floats, relabelled: Indices) -> tuple[Floats, Floats]:
-        """Contribution of features to the predictions, under every relabelling of their tasks.
+        """Return what features add to the predictions, under every relabelling of their tasks.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class LeaveTasksOut:
         return np.concatenate(each, axis=1), np.concatenate(together)
 
     def _changes(self, features: Floats) -> tuple[Floats, Floats]:
-        """The same for features (n, pairs, p)."""
+        """Return `changes` for relabelled features (n, pairs, p)."""
         n, pairs, p = features.shape
         sets, q = self.fits.shape[:2]
         number = np.maximum(self.train.sum(axis=1), 1)[:, None]
@@ -174,16 +175,16 @@ class LeaveTasksOut:
         return each.transpose(3, 0, 1, 2), (left_out @ best[..., None])[..., 0]
 
     def _residuals(self, features: Floats, fits: Floats, sets: Indices, pairs: Indices) -> Floats:
-        """Residuals (n, ..., p) of `pairs` (...) by the fits (n, sets, q, p) of `sets`, of the same shape."""
+        """Return residuals (n, ..., p) of `pairs` (...) by the fits (n, sets, q, p) of their `sets`."""
         return features[:, pairs] - self.columns[pairs] @ fits[:, sets[..., 0]]
 
     def _trained_columns(self, features: Floats) -> Floats:
-        """Sums (n, sets, q, p) of columns times features (n, pairs, p) over the pairs of each set."""
+        """Return sums (n, sets, q, p) of columns times features (n, pairs, p) over the pairs of each set."""
         return np.stack([(self.train * column) @ features for column in self.columns.T], axis=2)
 
 
 def _best(weights: Floats, loss: Floats) -> Floats:
-    """Weights (n, folds, p) at the penalty with the lowest loss; on ties, the largest penalty.
+    """Return weights (n, folds, p) at the penalty with the lowest loss, the largest such penalty.
 
     `weights` is (n, folds, p, penalties), `loss` (n, folds, p or 1, penalties).
     """
