@@ -46,9 +46,9 @@ def draw_curves(
     metrics: Mapping[str, str],
     counted: bool = False,
 ) -> Figure:
-    """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
+    """Draw a panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
 
-    Random draws are beside the main fraction. If `counted`, the x axis is the number instead of per cent.
+    Random draws are beside the main fraction. If `counted`, x is the number of heads instead of per cent.
     """
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
@@ -102,12 +102,12 @@ def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
 
 
 def _metric_curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
-    """Mean over seeds by number or fraction of heads pruned."""
+    """Return the mean over seeds by number or per cent of heads pruned."""
     return pd.concat([base, pruned]).groupby("pruned")["value"].mean()
 
 
 def _drawn_on(frame: pd.DataFrame) -> str:
-    """Legend entry of a box, whose range depends on the number of examples that a draw is evaluated on."""
+    """Return the legend entry of a box, whose range depends on how many examples a draw is evaluated on."""
     random = frame["pruned_for"].isin(BOXES)
     numbers = sorted({int(n) for n in frame.loc[random, "n"]})
     if not numbers or numbers[-1] >= frame.loc[~random, "n"].min():
@@ -176,7 +176,7 @@ def draw_fractions(
     main: float,
     method: str,
 ) -> Figure:
-    """A panel per mixture: D of every task by fraction of heads pruned, starting at 0.
+    """Draw a panel per mixture: D of every task by fraction of heads pruned, starting at 0.
 
     A line shows the `main` fraction. Unless `method` is `frozen`, the mean for `frozen` is added.
     """
@@ -234,7 +234,7 @@ def _cross_unlearnt(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
-    """Line of text with the mean over tasks and fractions and its interval; empty for a single fraction."""
+    """Return a line with the mean over tasks and fractions and its interval; none for a single fraction."""
     keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
     lines = []
     for row in areas[keys].to_dict("records"):

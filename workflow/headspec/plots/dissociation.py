@@ -44,10 +44,10 @@ def draw_matrix(
     fraction: float,
     metrics: Mapping[str, str],
 ) -> Figure:
-    """Metric of every task with nothing, the top heads of each task, and random heads pruned.
+    """Draw the metric of every task with nothing, the top heads of each task, and random heads pruned.
 
-    Cells: mean over seeds in per cent, ± the standard deviation over seeds or, for random heads, over the
-    draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
+    Cells show the mean over seeds in per cent, ± the standard deviation over seeds or, for random heads, over
+    the draws within a seed; shades show relative performance P (Li et al. 2023, Eq. 5).
     """
     rows = [BASE, *tasks, *RANDOM]
     mean, spread = _cells(pruning, rows, tasks, fraction, metrics)
@@ -94,7 +94,7 @@ def _cells(
     fraction: float,
     metrics: Mapping[str, str],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the main metric, both (rows, tasks); nan if undefined."""
+    """Return mean and standard deviation of the main metric, both (rows, tasks); nan if undefined."""
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
     base = frame[frame["pruned_for"] == BASE]
@@ -118,7 +118,7 @@ def draw_dissociation(
     fraction: float,
     distinct: float,
 ) -> Figure:
-    """Bars of dissociation with intervals, dots for seeds; a block per mixture and a panel per model.
+    """Draw bars of dissociation with intervals, dots for seeds; a block per mixture and a panel per model.
 
     A line shows the mean (fraction) that counts as `distinct`.
     """
@@ -141,7 +141,7 @@ def draw_dissociation(
 
 
 def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
-    """Add the mean over the tasks of each run to the rows of single seeds."""
+    """Return the rows of single seeds, with the mean over the tasks of each run."""
     run = ["model", "mixture", "method", "seed"]
     means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
     table: pd.DataFrame = pd.concat([dissociation[[*run, "task", "dissociation"]], means])
@@ -164,7 +164,7 @@ def draw_specialization(
     tasks: Sequence[str],
     fraction: float,
 ) -> Figure:
-    """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
+    """Draw dissociation before and after IAT on the left, differences on the right, the mean on top.
 
     Differences have paired intervals, bars have their own, and dots are single seeds.
     """
@@ -215,15 +215,15 @@ def _draw_differences(
 
 
 def plot_dissociation(found: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw D of `headspec.dissociate` with its intervals, of one model, and return its axes.
+    """Draw D of one model, from `headspec.dissociate`, with its intervals, and return its axes.
 
-    Values are placed by size; the last, if there are several, are those over all sizes. The mean is black;
-    where examples are not known, its thick interval is that of lists that fail the same examples.
+    Sizes are evenly spaced; if there are several, the last values are those over all sizes. The mean is
+    black; where examples are not known, its thick interval is that of lists that fail the same examples.
 
     Parameters
     ----------
-    found : of `dissociate`, with rows of one model
-    axes : of matplotlib, optional; by default those of a new figure
+    found : from `dissociate`, with rows of one model
+    axes : matplotlib axes, optional; by default those of a new figure
 
     Raises
     ------

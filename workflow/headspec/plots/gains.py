@@ -31,11 +31,11 @@ def draw_gains(
     metrics: Mapping[str, str],
     groups: Sequence[Collection[str]] | None = None,
 ) -> Figure:
-    """A matrix of measured gains (rows: targets, columns: sources) and, if any, one of predicted gains.
+    """Draw a matrix of measured gains (rows: targets, columns: sources) and, if any, one of predicted gains.
 
-    Cells: gain in points, mean over seeds; a star where it is significant for other seeds too, × where the
-    target is no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group are
-    adjacent and outlined.
+    Cells show the gain in points, mean over seeds; a star where it is significant for other seeds too, ×
+    where the target is better than chance neither in the pair nor alone. Orange is gained, blue lost. Tasks
+    of a group are adjacent and outlined.
     """
     pairs = between_pairs(gains[gains["metric"] == gains["task"].map(metrics)])
     measured = [task for task in metrics if task in {*pairs["target"]}]
@@ -67,7 +67,7 @@ def draw_gains(
 
 
 def _gain_panels(n: int, tasks: list[str], labels: list[str]) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` panels, side by side if there are few tasks, with task names along the sides."""
+    """Return a figure with `n` panels, side by side if there are few tasks, with task names at the sides."""
     beside, k = len(tasks) <= BESIDE, len(tasks)
     rows, columns = (1, n) if beside else (n, 1)
     longest = 0.062 * max(map(len, tasks))
@@ -105,10 +105,11 @@ SINGLE = "single-task"
 
 @styled
 def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
-    """A row for each task; a column for the task alone, for each partner in a pair, and for each group.
+    """Draw a row for each task; a column for the task alone, each partner in a pair, and each group.
 
-    Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star where
-    it is significant for other seeds too, × where neither is better than chance. Blue: lost; orange: gained.
+    Cells show the metric in per cent, mean over seeds, and the difference from the task alone in points; a
+    star where it is significant for other seeds too, × where neither is better than chance. Blue is lost,
+    orange gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
@@ -150,7 +151,7 @@ def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
 
 
 def _sharing_column(row: Any, members: pd.Series) -> str:
-    """Partners of a task in training: none, a task, or a group; and the method, unless it is plain."""
+    """Return the partners of a task in training: none, a task, or a group; and a method that is not plain."""
     if row.method == "single":
         return SINGLE
     others = [task for task in members[row.mixture, row.method] if task != row.task]

@@ -30,7 +30,7 @@ SCOPES = {"shared": "shared heads", "per_task": "own heads"}
 
 
 def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(pruning method, scope, task) of every panel, in the order of `labels`, with shared heads first.
+    """Return (pruning method, scope, task) of every panel: shared heads first, then by task and by `labels`.
 
     The task is empty for shared heads.
     """
@@ -42,9 +42,9 @@ def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> l
 
 
 def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
-    """Limits of an axis that shows the column `value` times `factor`, and its intervals.
+    """Return limits of an axis that shows the column `value` times `factor`, and its intervals.
 
-    Intervals of fractions are cut at 0 and 1.
+    If all values are from 0 to 1, the ends of intervals beyond these do not count.
     """
     low, high = rows[[value, f"{value}_low"]].min().min(), rows[[value, f"{value}_high"]].max().max()
     if rows[value].between(0, 1).all():
@@ -62,7 +62,7 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
 def method_style(places: Mapping[str, int], method: str) -> dict[str, Any]:
-    """Colour, marker and line of a pruning method by its place in the list of pruning methods."""
+    """Return colour, marker and line of a pruning method by its place in the list of pruning methods."""
     place = places[method]
     dashes = DASHES[place // len(COLOURS) % len(DASHES)]
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)],
@@ -73,9 +73,9 @@ def method_style(places: Mapping[str, int], method: str) -> dict[str, Any]:
 def draw_budgets(
     budgets: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str], places: Mapping[str, int]
 ) -> Figure:
-    """A panel for each task and scope: a line for each pruning method, and one for the whole model.
+    """Draw a panel for each task and scope: a line for each pruning method, and one for the whole model.
 
-    `places` determine the style of pruning methods; the main metric of each task is shown.
+    `places` determine the style of pruning methods. The main metric of each task is shown.
     """
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
@@ -151,9 +151,10 @@ def _draw_method(
 
 @styled
 def draw_learning(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]) -> Figure:
-    """Two panels by step: the expected number of open heads, and the share of final heads among the first.
+    """Draw two panels by step: the expected number of open heads, and the share of final heads kept so far.
 
-    Each pruning method is shown at the middle one of its numbers of heads, as the mean over seeds and tasks.
+    Each pruning method is shown at its middle fraction of heads, as the mean over seeds and tasks. Methods
+    without fractions or with a single step are left out.
     """
     figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
@@ -178,7 +179,7 @@ def draw_learning(gates: pd.DataFrame, labels: Mapping[str, str], places: Mappin
 
 
 def _course(gates: pd.DataFrame) -> pd.DataFrame:
-    """Expected number of open heads, and share of the final heads that would be kept now, by step."""
+    """Return the expected number of open heads, and the share of final heads that would be kept, by step."""
     keys = ["scope", "seed", "task"]
     frame = gates.assign(task=gates["task"].fillna("all"))
     last = frame["step"] == frame.groupby(keys)["step"].transform("max")
@@ -203,7 +204,7 @@ EXPECTED: dict[str, Any] = {
 
 @styled
 def draw_overlap(overlap: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel for seeds and one for tasks: mean Jaccard of every pruning method and number of heads."""
+    """Draw a panel for seeds and one for tasks: mean Jaccard of every pruning method and number of heads."""
     means = overlap[overlap["a"] == "mean"]
     order = {method: i for i, method in enumerate(labels)}
     means = means.assign(place=means["way"].map(order)).sort_values(["place", "fraction"], na_position="last")

@@ -60,7 +60,7 @@ BELOW = 0.24
 
 
 def variant_title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> str:
-    """Title of a method's panel, with its sampling if this differs from that of the study's MTL."""
+    """Return the title of a method's panel, with its sampling if it differs from that of the study's MTL."""
     if pd.isna(row["heads"]):
         return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
     name = labels[row["heads"]]
@@ -68,12 +68,12 @@ def variant_title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> s
 
 
 def plain_sampling(improvement: pd.DataFrame) -> str:
-    """Sampling of tasks by the study's plain multi-task training."""
+    """Return the sampling of tasks by the study's plain multi-task training."""
     return str(improvement.loc[improvement["against"].isna(), "sampling"].iloc[0])
 
 
 def with_panel(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
-    """Rows of the mean for methods with a panel, in panel order; other points of a sweep have no panel."""
+    """Return the rows of the mean of methods with a panel, in order; other points of a sweep have none."""
     means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
     main, sampling = means[means["method"] == "iat"].iloc[0], plain_sampling(improvement)
     elsewhere = (means["alpha"].notna() & (means["alpha"] != main["alpha"])) | (
@@ -101,7 +101,7 @@ def draw_improvement(
     variants: Sequence[Mapping[str, Any]],
     labels: Mapping[str, str],
 ) -> Figure:
-    """A panel per method, a row per task, with the mean over tasks on top.
+    """Draw a panel per method, a row per task, with the mean over tasks on top.
 
     Methods that continue from MTL share one scale; single-task training and other MTL share another.
     """
@@ -168,14 +168,14 @@ def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: lis
 
 
 def branched_variants(improvement: pd.DataFrame) -> pd.DataFrame:
-    """Means of all variants that continue the study's plain multi-task training."""
+    """Return the means of all variants that continue the study's plain multi-task training."""
     branched = (improvement["task"] == MEAN) & improvement["heads"].notna()
     return improvement[branched & (improvement["sampling"] == plain_sampling(improvement))]
 
 
 @styled
 def draw_verdict(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel per delta (rows) and alpha (columns), a row per variant that the study has there.
+    """Draw a panel per delta (rows) and alpha (columns), a row per variant that the study has there.
 
     Variants that do not depend on alpha appear in all panels of their delta.
     """
@@ -218,7 +218,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> 
 
 @styled
 def draw_alpha_delta(improvement: pd.DataFrame) -> Figure:
-    """A cell per alpha (columns) and delta (rows): the mean difference from MTL above its interval.
+    """Draw a cell per alpha (columns) and delta (rows): the mean difference from MTL above its interval.
 
     Only IAT with the sampling of the study's MTL is shown; the cell of the method `iat` is outlined.
     """

@@ -27,8 +27,9 @@ def draw_importance(
     fraction: float,
     attention: Layers | None = None,
 ) -> Figure:
-    """Heat maps of importance, a row per task and a column per seed; the top `fraction` is outlined.
+    """Draw heat maps of importance, a row per task and a column per seed; the top `fraction` is outlined.
 
+    With more than `SEEDS_SHOWN` seeds, the first column is the mean over all, and the first seeds follow.
     Each map is divided by its maximum, because the scale of gradients differs between tasks.
     """
     heat_maps = {task: _columns(importance, task) for task in tasks}
@@ -59,7 +60,7 @@ def draw_importance(
 
 
 def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDArray[np.float64]]:
-    """Heat maps of the row of `task`, title of the column: (layers, heads)."""
+    """Return the heat maps (layers, heads) in the row of `task`, by the title of their column."""
     by_seed = {f"seed {seed}": importance_map(frame, task) for seed, frame in importance.items()}
     if len(by_seed) <= SEEDS_SHOWN:
         return by_seed
@@ -73,7 +74,7 @@ KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D"), "tasks"
 
 @styled
 def draw_reliability(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Figure:
-    """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
+    """Draw rank correlations of importance maps: a row per task of every mixture, a panel per model.
 
     A point is a run (split halves), a pair of seeds, or another task of a run.
     """

@@ -27,10 +27,11 @@ TALLEST, LOWEST = 8.0, 0.3
 def draw_kept_heads(
     gates: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A row for each pruning method (and task with its own heads), a column per number of heads.
+    """Draw a row for each pruning method (and task with its own heads), a column per fraction and the mean.
 
     With three seeds, a head has the colour R/G/B = 255 (1 - kept), one channel per seed (He and Choi 2021):
-    white if none keeps it, black if all do, a colour if they differ. With fewer seeds it is grey.
+    white if none keeps it, black if all do, a colour if they differ. Of more seeds, the first three are
+    shown. With fewer seeds, and in the mean over all seeds and numbers of heads, it is grey.
     """
     keys = ["way", "scope", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
@@ -74,7 +75,7 @@ def draw_kept_heads(
 
 
 def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Kept heads of each set, (sets, layers, heads); nan where there is no head."""
+    """Return the kept heads of each set, (sets, layers, heads); nan where there is no head."""
     sets = rows.groupby(["seed", "fraction", "penalty"], dropna=False)
     maps = [as_array(rows_of_set.set_index(["layer", "head"])["kept"]) for _, rows_of_set in sets]
     return np.stack(maps or [np.where(exists, 0.0, np.nan)])
@@ -106,7 +107,7 @@ VALUES = {
 
 @styled
 def draw_kept_kinds(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A column for each pruning method (and task with its own heads): shares kept above, layers below.
+    """Draw a column for each pruning method (and task with its own heads): shares kept above, layers below.
 
     If all heads are of one kind, whose share would be the number of heads kept, only layers are drawn.
     """
@@ -166,7 +167,7 @@ BY_LAYER = (0, (4, 2))
 
 @styled
 def draw_kept_roles(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A panel for each pruning method (and task with its own heads): a line per role, up to all heads."""
+    """Draw a panel for each pruning method (and task with its own heads): a line per role, to all heads."""
     counts = counts.assign(task=counts["task"].fillna(""))
     whole = counts[counts["way"] == WHOLE]
     rest = counts[counts["way"] != WHOLE]

@@ -23,7 +23,7 @@ LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
 def draw_matrix_parts(
     matrix_parts: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], method: str
 ) -> Figure:
-    """A panel per mixture: shares of the parts of its pruning matrix, a bar for each fraction of heads.
+    """Draw a panel per mixture: shares of the parts of its pruning matrix, a bar for each fraction of heads.
 
     Parameters
     ----------

@@ -26,9 +26,9 @@ PANELS = {
 
 @styled
 def draw_known(probes: pd.DataFrame, joint: str | None) -> Figure:
-    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group.
+    """Draw accuracy of the best and of all heads, and selectivity: a row for each label, a point per group.
 
-    `joint` is the mixture that is shown.
+    `joint` is the mixture that is shown; the `SHOWN_LABELS` most frequent labels are.
     """
     probes = probes[probes["method"].isin(FIRST_RUNS) | (probes["mixture"] == joint)]
     names = probes["mixture"].where(probes["method"] == "tuned", probes["mixture"] + ", " + probes["method"])
@@ -61,7 +61,7 @@ def draw_known(probes: pd.DataFrame, joint: str | None) -> Figure:
 
 
 def _group(axes: Axes, rows: pd.DataFrame, column: str, lane: int, lanes: int, name: str) -> None:
-    """Draw the points of a group of runs with intervals, and strokes for its control."""
+    """Draw the points of a group of runs with intervals, and strokes for the control of its accuracy."""
     places = [y + 0.8 * ((lane + 0.5) / lanes - 0.5) for y in range(len(rows))]
     look: dict[str, Any] = {"color": COLOURS[lane % len(COLOURS)], "markersize": 3, "linestyle": "none"}
     low, high = (100 * rows[f"{column}_{end}"] for end in ("low", "high"))
@@ -77,10 +77,10 @@ MAPPED_LABELS = 10
 
 @styled
 def draw_probed_heads(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
-    """A panel for each group `shown` (name, number of tables), a row for each label, a column for each head.
+    """Draw a panel for each group `shown` (name, number of tables), with a row per label, a column per head.
 
-    The shade is the mean accuracy over runs, for attention in the better direction; a dot marks the best
-    head.
+    The shade is the mean accuracy over runs, for attention in the better direction of each run; a dot marks
+    the best head. The `MAPPED_LABELS` most frequent labels are shown.
     """
     tables = iter(probed)
     groups = {name: list(itertools.islice(tables, n)) for name, n in shown}
@@ -111,7 +111,7 @@ def draw_probed_heads(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str,
 
 
 def _accuracy(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Mean accuracy over runs: a row for each label, a column for each (layer, head)."""
+    """Return the mean accuracy over runs: a row for each label, a column for each (layer, head)."""
     runs = []
     for table in tables:
         heads = table.assign(direction=table["direction"].fillna(""))
@@ -139,10 +139,10 @@ BEFORE = {
 
 @styled
 def draw_probe_changes(changes: pd.DataFrame, probes: pd.DataFrame, joint: str | None) -> Figure:
-    """Change of the best head's accuracy: a row for each label, a panel for each comparison.
+    """Draw the change of the best head's accuracy: a row for each label, a panel for each comparison.
 
-    `joint` is the mixture that is shown. A stroke marks the ceiling, perfect accuracy, where by `probes` it
-    is nearer than the end of the interval, so that no rise could be significant.
+    `joint` is the mixture that is shown. A stroke marks the ceiling, perfect accuracy, where by `probes`
+    there is less room for a rise than the interval reaches below the change: no rise could be significant.
     """
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
@@ -167,7 +167,7 @@ def draw_probe_changes(changes: pd.DataFrame, probes: pd.DataFrame, joint: str |
 
 
 def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
-    """Accuracy, by label, of the best heads in the runs that `rows` are compared with."""
+    """Return accuracy, by label, of the best heads in the runs that `rows` are compared with."""
     before, task, mixture = rows[["before", "task", "mixture"]].iloc[0]
     of = {"single": task, "tuned": mixture}.get(before, NO_MIXTURE)
     same = (probes["heads"] == "best") & (probes["method"] == before) & (probes["mixture"] == of)

@@ -14,7 +14,7 @@ from headspec.statistics.resampling import SIGNIFICANCE
 def draw_shared_fragility(
     shared_fragility: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], method: str
 ) -> Figure:
-    """A panel per mixture: correlation of the fragility of tasks in pairs of models, and in all, by fraction.
+    """Draw a panel per mixture: correlation of fragility in two models, and in all, by fraction of heads.
 
     Parameters
     ----------

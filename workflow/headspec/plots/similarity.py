@@ -33,9 +33,9 @@ CELL, TREE = 0.27, 0.3
 
 @styled
 def draw_similarity(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
-    """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
+    """Draw a matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
-    Means over subjects are shown; the diagonal is grey.
+    Means over subjects are shown; the diagonal is grey. Where a value is missing, there is no tree.
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]
@@ -65,7 +65,7 @@ def draw_similarity(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapp
 
 
 def _matrix(measured: pd.DataFrame, tasks: Sequence[str]) -> Floats:
-    """Similarity (k, k) by one measure; nan on the diagonal and where undefined."""
+    """Return similarity (k, k) by one measure; nan on the diagonal and where undefined."""
     place = {task: index for index, task in enumerate(tasks)}
     first, second = measured["task_a"].map(place), measured["task_b"].map(place)
     matrix = np.full((len(tasks), len(tasks)), np.nan)
@@ -109,7 +109,7 @@ STEPS = [1, 2, 2.5, 5, 10]
 
 
 def by_strength(correlation: pd.DataFrame) -> list[str]:
-    """Measures by their mean |Pearson r| over models, strongest first; an undefined r counts as 0."""
+    """Return measures by mean |Pearson r| over models, strongest first; an undefined r counts as 0."""
     strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
     return list(strength.sort_values(ascending=False, kind="stable").index)
 
@@ -123,7 +123,7 @@ def draw_correlation(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """A block of panels per model, a panel per measure, with the strongest correlation first."""
+    """Draw a block of panels per model, a panel per measure, with the strongest correlation first."""
     pairs = paired(similarity, combined, paradigms, method)
     models = list(pairs["model"].unique())
     results = correlation[correlation["model"].isin(models)]
@@ -169,7 +169,7 @@ def draw_scatter(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line."""
+    """Draw a panel per model: a numbered point per pair of tasks, intervals, and the least-squares line."""
     pairs = paired(similarity, combined, paradigms, method)
     pairs = pairs[pairs["measure"] == measure]
     results = correlation[correlation["measure"] == measure].set_index("model")
@@ -213,7 +213,7 @@ def draw_scatter(
 
 
 def _error_lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
-    """Corners (n, 4) of boxes along the lines of a panel: intervals and the least-squares line."""
+    """Return corners (n, 4) of boxes along the lines of a panel: intervals and the least-squares line."""
     x, y = pairs["similarity"], 100 * pairs["dissociation"]
     upright = np.stack([x, 100 * pairs["ci_low"], x, 100 * pairs["ci_high"]], axis=-1)
     level = np.stack([pairs["similarity_low"], y, pairs["similarity_high"], y], axis=-1)
@@ -237,7 +237,7 @@ SUBJECT = DOT | {"label": "mean of one subject", "markersize": 2.6, "zorder": 4}
 def draw_brain_encoding(
     encoding: Mapping[int, pd.DataFrame], summaries: Mapping[int, pd.DataFrame], tasks: Sequence[str]
 ) -> Figure:
-    """Box plots over the voxels of all subjects: a row per task, and one for the ceiling.
+    """Draw box plots over the voxels of all subjects: a row per task, and one for the ceiling, if known.
 
     The r of a voxel is the mean over seeds. A subject counts as predicted if p is at most 0.05 in every seed.
     """

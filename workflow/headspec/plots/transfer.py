@@ -37,9 +37,9 @@ SPACE = 0.09
 def draw_transfer(
     summary: pd.DataFrame, task: str, metrics: Mapping[str, str], controls: Mapping[str, tuple[int, str]]
 ) -> Figure:
-    """A row of panels per mixture, a column per kind of tuning, a line per encoder.
+    """Draw a row of panels per mixture, a column per kind of tuning, a line per encoder.
 
-    `controls` maps methods of controls to place and name.
+    `controls` maps methods of controls to their place in `CONTROLS` and name.
     """
     summary = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
     sources = SOURCES | {method: (name, _look(place)) for method, (place, name) in controls.items()}
@@ -92,7 +92,7 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, sources: dict[str, tuple[str, d
 
 
 def _tick_labels(samples: list[int]) -> list[str]:
-    """Numbers of samples, left empty where a label would overlap the one before."""
+    """Return numbers of samples as labels, empty where a label would overlap that before."""
     labels, last = [""] * len(samples), -math.inf
     span = math.log(samples[-1] / samples[0]) or 1.0
     for i, n in enumerate(samples):

@@ -1,1 +1,1 @@
-"""Figures of the head atlas: one module each, whose function `draw` returns a matplotlib Figure."""
+"""Figures of the head atlas, by functions `draw_...` that return a matplotlib Figure."""

@@ -39,7 +39,7 @@ BESIDE = 0.3
 def draw_roles(
     heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A panel per task with a marker per head, whose area is its importance relative to the largest.
+    """Draw a panel per task with a marker per head, whose area is its importance relative to the largest.
 
     A role from 'head_roles' is shown if a head has it in more than half of the seeds.
     """
@@ -124,7 +124,7 @@ PANEL_HEIGHT = 1.15
 
 @styled
 def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heads sorted by increase of the loss, a panel per task, with zero- next to mean-ablation.
+    """Draw heads sorted by increase of the loss, a panel per task, with zero- next to mean-ablation.
 
     Values and ends of intervals are means over seeds, so intervals are no narrower than one for the mean.
     """
@@ -154,7 +154,7 @@ def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers |
 
 
 def _by_effect(heads: pd.DataFrame, task: str, replaced: str) -> pd.DataFrame:
-    """Means over seeds, the largest first; index (layer, head), columns value, ci_low, ci_high."""
+    """Return means over seeds, the largest first; index (layer, head), columns value, ci_low, ci_high."""
     rows = heads[(heads["task"] == task) & (heads["measure"] == replaced)]
     means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
     return means.sort_values("value", ascending=False, kind="stable")

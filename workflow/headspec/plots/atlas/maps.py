@@ -27,19 +27,19 @@ BAR = 0.6
 
 
 def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:
-    """Values (layers, heads) of a measure on a task, mean over seeds; nan where there is no head."""
+    """Return values (layers, heads) of a measure on a task, mean over seeds; nan where there is no head."""
     rows = heads[(heads["task"] == task) & (heads["measure"] == measure)]
     return as_array(rows.groupby(["layer", "head"])["value"].mean())
 
 
 def rows_of(n: int, most: int = 3) -> tuple[int, int]:
-    """Rows and columns for `n` panels: fewest rows with at most `most` columns, then fewest columns."""
+    """Return rows and columns for `n` panels: fewest rows of at most `most`, then fewest columns."""
     rows = math.ceil(n / most)
     return rows, math.ceil(n / rows)
 
 
 def panels(shape: tuple[int, int], n: int, width: float, height: float, below: float) -> Panels:
-    """A figure with the first `n` panels of a grid (rows, columns); sizes of panel and legend in inches."""
+    """Return a figure with `n` panels in a grid of `shape`; sizes of panel and legend are in inches."""
     size = (width * shape[1], below + height * shape[0])
     figure = Figure(figsize=size, layout="constrained")
     grid = list(figure.subplots(*shape, squeeze=False).ravel())
@@ -55,7 +55,7 @@ def number_heads(axes: Axes, attention: Layers | None = None) -> None:
 
 
 def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
-    """Width and height in inches of each heat map in a grid (rows, columns, layers, heads)."""
+    """Return width and height in inches of each heat map in a grid (rows, columns, layers, heads)."""
     _, columns, layers, in_layer = shape
     width = min(2.2, (PAGE - 1.1) / columns - 0.1)
     written = 0.055 * max(map(len, rows)) + 0.1  # names of rows, rotated
@@ -65,7 +65,7 @@ def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
 def heat_maps(
     shape: tuple[int, ...], rows: Sequence[str], below: float = 0, attention: Layers | None = None
 ) -> Grid:
-    """A figure of heat maps (rows, columns, layers, heads) with shared axes, and `below` inches of space."""
+    """Return a figure for heat maps (rows, columns, layers, heads), with `below` inches of space."""
     width, height = panel_size(shape, rows)
     size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7 + below)
     figure = Figure(figsize=size, layout="constrained")
@@ -81,7 +81,7 @@ def heat_maps(
 
 
 def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:
-    """Draw a column of maps on one scale around 0; return the largest absolute value, or 1 if all are 0."""
+    """Draw a column of maps on one scale around 0; return their largest size, or 1 if all are 0."""
     largest = float(np.nanmax(np.abs(maps))) or 1.0
     for axes, values in zip(column, maps, strict=True):
         image = axes.imshow(values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower")
@@ -110,9 +110,10 @@ CHANGE_LONGEST = 6
 def draw_change(
     heads: pd.DataFrame, method: str, before: str, tasks: Sequence[str], labels: Mapping[str, str]
 ) -> Figure:
-    """Heat maps of `method` minus `before`, mean over seeds: a row per task, a column per measure.
+    """Draw heat maps of `method` minus `before`, mean over seeds: a row per task, a column per measure.
 
-    Importance is a share of the sum over all heads, as training changes the scale of gradients.
+    Importance is a share of the sum over all heads, as training changes the scale of gradients. Decreases by
+    more than `MARKED` of the largest change have a dash.
     """
     old, new = heads[heads["method"] == before], heads[heads["method"] == method]
     measures = [measure for measure in CHANGE_UNITS if measure in {*old["measure"]} & {*new["measure"]}]
@@ -131,7 +132,7 @@ def draw_change(
 
 
 def _change(before: pd.DataFrame, after: pd.DataFrame, task: str, measure: str) -> Floats:
-    """After minus before (layers, heads)."""
+    """Return after minus before, (layers, heads); importance is in per cent of its sum."""
     maps = [head_map(frame, task, measure) for frame in (before, after)]
     if measure == "importance":
         maps = [100 * heat / (np.nansum(heat) or 1) for heat in maps]
@@ -148,7 +149,7 @@ TOKENS = {
 
 @styled
 def draw_confidence(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heat maps of confidence, mean over seeds: a row per task, a column per choice of tokens."""
+    """Draw heat maps of confidence, mean over seeds: a row per task, a column per choice of tokens."""
     columns = [measure for measure in TOKENS if measure in set(heads["measure"])]
     maps = [[head_map(heads, task, measure) for measure in columns] for task in tasks]
     shape = np.array(maps).shape
@@ -183,7 +184,7 @@ DIFFERENCE_LONGEST = 5
 def draw_differences(
     differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None
 ) -> Figure:
-    """Heat maps of each task minus the other one, or minus the mean of the others; a column per measure."""
+    """Draw heat maps of a task minus the other, or of each minus the mean of others; a column per measure."""
     pairs = list(dict.fromkeys(zip(differences["task"], differences["against"], strict=True)))
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in DIFFERENCE_UNITS if measure in set(differences["measure"])]

@@ -39,9 +39,10 @@ CELL, ROOM = 0.55, 0.36
 
 @styled
 def draw_agreement(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
+    """Draw a matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
 
     Cells show the mean over tasks with its range in small print; for one task, the value and its interval.
+    Small print is left out where cells lack room.
     """
     shown = {*agreement["measure_a"], *agreement["measure_b"]}
     measures = [measure for measure in labels if measure in shown]
@@ -98,9 +99,9 @@ def draw_pruning_curves(
     labels: Mapping[str, str],
     places: Mapping[str, int],
 ) -> Figure:
-    """A panel per task and order: metric (mean over seeds) as all heads are pruned.
+    """Draw a panel per task and order: the metric (mean over seeds) as more heads are pruned, up to all.
 
-    There is a line for each ranking, and for random heads of the same layers as those of some.
+    There is a line for each ranking, and for some rankings one for random heads of the same layers.
     """
     unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
     chance = task_chances(unpruned, metrics)
@@ -124,7 +125,10 @@ def draw_pruning_curves(
 
 
 def ranking_look(place: int) -> dict[str, Any]:
-    """Colour, marker and line style of a ranking in every figure; markers return hollow, then half full."""
+    """Return colour, marker and line style of a ranking in every figure.
+
+    When markers are used up, they return hollow, then half full.
+    """
     colour, turn = COLOURS[place % len(COLOURS)], place // len(MARKERS)
     return {
         "color": colour,
@@ -180,10 +184,11 @@ KEYS = ["model", "mixture", "ranking"]
 
 @styled
 def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str]) -> Figure:
-    """A row per ranking in a block per model and mixture, sorted by area, smallest on top.
+    """Draw a row per ranking in a block per model and mixture, sorted by area, smallest on top.
 
-    Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
-    A marker is filled if the value differs from 0, or the area from that of random orders.
+    Panels show Spearman correlation with ablation and with its size, area under the pruning curve, and
+    dissociation. A marker is filled if the value differs from 0, or the area from that of random orders, and
+    the unpruned model is not at chance.
     """
     means = belief[belief["task"] == MEAN]
     methods = [method for method in METHOD_MARKERS if method in set(means["method"])]
@@ -224,7 +229,7 @@ def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Seque
 
 
 def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
-    """Results of one method in a panel: value, low, high, clear (whether the marker is filled), at chance."""
+    """Return results of a method in a panel: value, low, high, clear (if its marker is filled), `MARKS`."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
     clear = decisive(means, p) < SIGNIFICANCE if p else (low > 0) | (high < 0)
@@ -237,7 +242,7 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
 
 
 def _sorted(rows: pd.DataFrame, methods: Sequence[str]) -> list[str]:
-    """Rankings of a block, by area for the first of `methods` that has them."""
+    """Return the rankings of a block, by area for the first of `methods` that has them."""
     order = rows["method"].map(list(methods).index)
     first = rows.assign(order=order).sort_values("order", kind="stable").drop_duplicates("ranking")
     return list(first.sort_values(["order", "area"])["ranking"])

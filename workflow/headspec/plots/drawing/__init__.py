@@ -1,1 +1,1 @@
-"""Shared by all figures: style, saving, points of task pairs, and labels beside points."""
+"""What figures share: style, saving, marks and labels, looks of methods, heat maps, and pages of figures."""

@@ -40,7 +40,7 @@ def shade_gaps(axes: Axes, exists: NDArray[np.bool_]) -> None:
 
 
 def layer_name(row: int, attention: Layers | None) -> str:
-    """Number of a layer, after its kind of attention if there are several."""
+    """Return the number of a layer, after its kind of attention if there are several."""
     if not attention:
         return str(row)
     kind, first = [each for each in first_rows(attention).items() if each[1] <= row][-1]
@@ -71,6 +71,11 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label:
         ``{layer: [heads]}``, or pairs (layer, head)
     axes : matplotlib axes, optional; by default those of a new figure
     label : label of the colour bar: what the scores are, with their unit
+
+    Raises
+    ------
+    ValueError
+        `scores` are not (layers, heads), or all are nan; or `outlined` names heads that do not exist.
 
     Examples
     --------
@@ -106,7 +111,7 @@ def draw_heads(
     signed: bool = False,
     line_width: float = 0.9,
 ) -> AxesImage:
-    """Draw the squares of heads, (layers, heads), without labels.
+    """Draw the squares of heads, (layers, heads), without labels of axes, and return their image.
 
     `largest` is the score of the darkest colour; `line_width`, of outlines, is in points.
     """

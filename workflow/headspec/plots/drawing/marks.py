@@ -96,7 +96,7 @@ def _dots(axes: Axes, pairs: pd.DataFrame, look: dict[str, Any]) -> None:
 def correlation_text(
     result: pd.Series, p_name: str = "p", r: str = "pearson_r", p_of: str = "p_mantel"
 ) -> str:
-    """A correlation and its permutation p-value as text, from the columns `r` and `p_of`."""
+    """Return a correlation and its permutation p-value as text, from the columns `r` and `p_of`."""
     if pd.isna(result[r]):
         return "r undefined"
     p = result[p_of]
@@ -113,7 +113,7 @@ POINT = 2.2
 
 
 def _overlap(boxes: Floats, others: Floats) -> Floats:
-    """Total overlap of each of `boxes` (n, 4) with `others` (m, 4), as area; a box is x0, y0, x1, y1."""
+    """Return the area (n,) of `boxes` (n, 4) that `others` (m, 4) overlap; a box is x0, y0, x1, y1."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     areas: Floats = np.clip(high - low, 0, None).prod(axis=-1).sum(axis=1)
@@ -158,7 +158,7 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats)
 
 
 def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> dict[str, str]:
-    """Tasks that the unpruned model has not learnt in some seed, each with its mark."""
+    """Return the tasks that the unpruned model has not learnt in some seed, each with its mark."""
     rows = [
         {"task": str(task), "unpruned_at_chance": learnt_nothing(metrics[str(task)], *of),
          "below_chance": reversed_labels(metrics[str(task)], *of)}
@@ -172,7 +172,7 @@ def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]
 
 
 def marked(task: str, nothing: Mapping[str, str]) -> str:
-    """The name of a task, with its mark in `nothing`, if any."""
+    """Return the name of a task, with its mark in `nothing`, if any."""
     return f"{task} {nothing[task]}" if task in nothing else task
 
 

@@ -56,18 +56,18 @@ Rows = dict[tuple[str, str], int]
 
 
 def task_style(tasks: Sequence[str], task: str) -> dict[str, Any]:
-    """Colour and marker of `task`, one of the `tasks` of a figure."""
+    """Return colour and marker of `task`, one of the `tasks` of a figure."""
     index = tasks.index(task)
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
 def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
-    """Rows of `frame` at one fraction of pruned heads."""
+    """Return the rows of `frame` at one fraction of pruned heads."""
     return frame[(frame["fraction"] - fraction).abs() < 1e-9]
 
 
 def wildcard_rows(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """Rows of `frame` for those of model, mixture, method and task that both it and the job have."""
+    """Return the rows of `frame` for the job's model, mixture, method and task, if both have them."""
     for name in ("model", "mixture", "method", "task"):
         if (value := wildcards.get(name)) and name in frame:
             frame = frame[frame[name] == value]
@@ -75,7 +75,7 @@ def wildcard_rows(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
 
 
 def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate the tables of several seeds, with a column `seed`."""
+    """Return the tables of several seeds as one, with a column `seed`."""
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
 
 
@@ -86,7 +86,7 @@ def in_order(names: Iterable[str], order: Collection[str]) -> list[str]:
 
 
 def points(difference: float) -> str:
-    """A difference of fractions in percentage points, with its sign."""
+    """Return a difference of fractions in percentage points, as text with its sign."""
     return ("+" if round(100 * difference, 1) > 0 else "") + number(100 * difference, 1)
 
 
@@ -133,7 +133,7 @@ def heights(rows: Rows, results: pd.DataFrame, lane: int, lanes: int) -> NDArray
 
 
 def interval_label(frame: pd.DataFrame) -> str:
-    """Legend entry for the intervals of `frame`, from its column `ci_over`."""
+    """Return the legend entry for the intervals of `frame`, from its column `ci_over`."""
     return f"interval over {' or '.join(sorted(frame['ci_over'].dropna().unique()))}"
 
 
@@ -179,7 +179,7 @@ def legend(figure: Figure) -> None:
 
 
 def _is_drawn(handle: Any) -> bool:
-    """Whether a labelled artist is drawn, or exists only for the legend."""
+    """Return whether a labelled artist is drawn, or exists only for the legend."""
     if isinstance(handle, Artist) and handle.get_gid() == KEY:
         return True
     if isinstance(handle, Line2D):
@@ -194,7 +194,7 @@ def _is_drawn(handle: Any) -> bool:
 
 
 def _entry(handles: Sequence[Any]) -> Any:
-    """The first of the artists with the same label; if lines differ in colour, a grey copy of it."""
+    """Return the first of the artists with the same label; if lines differ in colour, a grey copy."""
     lines = [handle for handle in handles if isinstance(handle, Line2D | LineCollection)]
     if len({to_hex(colour) for line in lines for colour in to_rgba_array(line.get_color())}) < 2:
         return handles[0]
@@ -230,8 +230,8 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
     The same figure gives the same bytes: no date is written, and ids are derived from the content. The
-    metadata contain `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of
-    the file.
+    metadata contain `record`, that of the job that draws it (`tables.job_record`); the SHA-256 of the file
+    follows the end of the figure. Bars get a margin below their base (`keep_margins`).
     """
     keep_margins(figure)
     for path in map(Path, paths):
