@@ -24,7 +24,7 @@ from headspec.statistics.kept_heads import DRAWN_AS, SET_KEYS
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
-#: fraction of heads by which the number of open ones may miss its target
+#: largest distance of the number of open heads from its target, as a fraction of the heads
 TOLERANCE = 0.05
 
 

@@ -48,7 +48,7 @@ SCHEMAS = {
                 "metric; or a difference of areas",
         },
     ),
-    # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
+    # the table 'combined' of dissociation, when the heads to prune are the top heads of a ranking
     "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
 }  # fmt: skip
 
@@ -229,7 +229,7 @@ def ranking_dissociation(
     distinct: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `ranking_dissociation`: D if a task's pruned heads are the top ones of a ranking.
+    """Return the table `ranking_dissociation`: D if the top heads of a ranking are pruned.
 
     Only rankings that differ between tasks have D. Both p-values are corrected over the rankings and
     tasks of a model, mixture and method, separately for the mean. `evaluations` are as in `pruning_curves`,

@@ -1,4 +1,4 @@
-"""Contrasts of dissociation between methods, kinds of pairs, and a task of pairs and its texts."""
+"""Contrasts of dissociation: methods, kinds of pairs of tasks, and a task of text pairs or single texts."""
 
 from __future__ import annotations
 
