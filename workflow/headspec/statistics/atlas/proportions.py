@@ -30,7 +30,7 @@ def effective_cases(
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
-    """Return one-sided p-values of the exact binomial test that true means are at most `threshold`.
+    """Return one-sided p (...) of the exact binomial test that true means (...) are at most `threshold`.
 
     The tail is the incomplete beta function, so that effective numbers need not be whole.
     """
