@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Data:
-    """Labelled examples; `DATA` of a kind is an instance of a subclass.
+    """How labelled examples are read; `DATA` of a kind is an instance of a subclass.
 
-    `least` names the labels required, if one is not enough; `several` tells if a text may have several.
+    `least` names the labels required, if one is not enough; `several` tells whether a text may have several.
     """
 
     least = ""
@@ -31,14 +31,14 @@ class Data:
     def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return text_a, text_b (null for single texts), and the label if it is a text, to count tokens.
 
-        Missing texts become empty. Raise DataError if a column does not hold texts.
+        Missing texts become empty. Raises DataError if a column does not hold texts.
         """
         raise NotImplementedError
 
     def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         """Return the checked rows of a split: text_a, text_b and label (text), with the index of `frame`.
 
-        The index has positions in the source. Raise DataError with the number of an invalid row.
+        The index has positions in the source. Raises DataError with the number of an invalid row.
         """
         raise NotImplementedError
 
@@ -51,7 +51,7 @@ class Data:
         return Counter(labels)
 
     def claims(self, labels: pd.Series) -> pd.Series:
-        """Return the part of labels by which rows with the same text contradict each other if it differs."""
+        """Return the part of labels that must not differ between rows with the same text; "" if none."""
         return pd.Series("", index=labels.index) if self.several else labels
 
     def classes(self, task: TaskKeys, labels: pd.Series) -> Classes:
@@ -59,7 +59,7 @@ class Data:
         return {"type": task.type}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
-        """Raise DataError if labels of an evaluated split are not in the training split."""
+        """Raise DataError if labels of an evaluated split are not in the training split; accept all here."""
 
     def strata(self, rows: pd.DataFrame) -> pd.Series:
         """Return the stratum of each row, for drawing subsets; a single value if there are no classes."""

@@ -1,4 +1,4 @@
-"""The keys of tasks of all types, which is all that stages need to import of a task."""
+"""The keys that tasks of all types have; stages need to import nothing else of a task's config."""
 
 from typing import Annotated, Any, Literal
 

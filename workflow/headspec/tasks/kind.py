@@ -1,6 +1,6 @@
 """Properties of a kind of task, for the config, planning and the pipeline: `KIND` in ``kind.py``.
 
-Such a module imports neither numpy, pandas and torch nor other packages of headspec, and jobs do not load it.
+Such a module imports neither numpy, pandas or torch nor other packages of headspec, and jobs do not load it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Kind:
     prompts : whether the method `prompted` makes prompts of its examples (``prompts.py``), or reads their
         tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
-    refuses : excluded methods, `iat` (with `transfer`), `transfer` alone, `similarity`, and `resample` as
-        `pruning.ablation`, which is also `refused` where a model writes
-    training : keys of the section `training` for such kinds only: what the key needs, in a message
+    refuses : what it excludes: methods, `iat` (with `transfer`), `transfer` alone, `similarity`, and
+        `resample` as `pruning.ablation`, which `refused` adds where a model writes
+    training : keys of the section `training` that only such kinds have: what the key needs, in a message
     pooled : whether its head reads one vector per text, which runs of the method `frozen` store
     on_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which requires an encoder-decoder
@@ -87,7 +87,7 @@ class Kind:
 
     @property
     def refused(self) -> frozenset[str]:
-        """What a task of this kind excludes: no other text has vectors for tokens that are yet to write."""
+        """What a task of this kind excludes: another text has no vectors for tokens not yet written."""
         return self.refuses | ({"resample"} if self.writes or self.generates else frozenset())
 
     def asked(self, task: TaskKeys) -> dict[str, Any]:

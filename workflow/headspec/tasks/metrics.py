@@ -96,6 +96,8 @@ def resampled_scores(
 
     Raises
     ------
+    ConfigError
+        There is no metric with this name.
     NumericalError
         A label or a prediction is not finite.
     ValueError
@@ -256,13 +258,13 @@ def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike | None = None)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Return `numerator / denominator`, in their common shape, and 0 where the denominator is 0."""
+    """Return `numerator / denominator`, in their common shape, and 0 where the denominator is not above 0."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
 
 
 def mean(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Divide the first sum of predictions (..., sums) by the first of labels, such as right by all: (...)."""
+    """Return the first sum of predictions (..., sums) divided by that of labels, such as right by all."""
     return ratio(prediction_sums[..., 0], label_sums[..., 0])
 
 
@@ -277,10 +279,10 @@ def columns(*rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def taken(places: int | slice, label: Floats, predictions: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Return `each` label, and the numbers of predictions, (..., n, numbers), at `places`."""
+    """Return summands: `each` label, and the numbers at `places` of predictions, (..., n, numbers)."""
     return each(label), predictions[..., places if isinstance(places, slice) else [places]]
 
 
 def each(label: Floats) -> NDArray[np.bool_]:
-    """Return a column of labels whose sum is the number of examples, (n, 1)."""
+    """Return a column of ones, (n, 1), whose sum is the number of examples."""
     return np.ones((len(label), 1), dtype=bool)

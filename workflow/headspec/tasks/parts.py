@@ -74,7 +74,7 @@ def load_part(kind: str, name: str) -> Any:
 
 @cache
 def file_of(kind: str, name: str) -> Path | None:
-    """Return the module with a part of a kind of task; None without the part."""
+    """Return the module with a part of a kind of task, its own or its family's; None without the part."""
     files = (folder / f"{name.lower()}.py" for folder in _folders(kind))
     return next(filter(Path.is_file, files), None)
 

@@ -11,7 +11,7 @@ from headspec.errors import listing, nearest
 if TYPE_CHECKING:
     from headspec.tasks.keys import TaskKeys
 
-#: keys that do not affect the tables of a task
+#: keys of prompts and answers, which do not affect the tables of a task
 KEYS = ("prompt", "answers", "shots", "calibration", "chat")
 
 
@@ -62,7 +62,8 @@ def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator
 def fields(key: str, task: TaskKeys, read: bool = False) -> Iterator[str]:
     """Yield problems with a prompt's fields: each text of an example at least once, and at most one mask.
 
-    `read` tells that the task's table was read; it has columns of texts that the config need not name.
+    `read` tells that the task's table has been read, and so which columns of texts it has even if the config
+    does not name them.
     """
     expected = ["text_a", "text_b"] if task.paradigm == "pair" else ["text_a"]
     perhaps = [] if read or task.paradigm == "pair" or "text_a" in task.model_fields_set else ["text_b"]

@@ -51,9 +51,10 @@ class Gold:
 
 
 class Predicted(NamedTuple):
-    """Predictions of a batch; `texts` are written by the model, `probabilities` are (batch, classes) float32.
+    """Predictions of a batch; `texts` are what the model wrote, `probabilities` are (batch, classes) float32.
 
-    `values` are the class index or score, (batch,), or numbers for metrics, (batch, b); nan where logits are.
+    `values` are class indices or scores, (batch,), or numbers for metrics, (batch, b); nan where logits are
+    not finite.
     """
 
     values: torch.Tensor
@@ -69,7 +70,7 @@ class TaskHead(nn.Module):
     own_rate : whether `training.decoder_learning_rate` applies
     longest, beams : maximum length of a written text in tokens, 0 for none; and the beam width
     reads_again : whether predictions may need more passes of the encoder than `pool`
-    whole_vocabulary : whether embeddings of tokens matter that no example has
+    whole_vocabulary : whether it uses the embeddings of tokens that no example has
     regresses : whether it predicts scores
     smoothing : label smoothing of written tokens
     """
@@ -112,15 +113,24 @@ class TaskHead(nn.Module):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Return by kind of attention the tokens that attend, (batch, tokens), and the mask of real ones."""
+        """Return, by kind of attention, ids of the tokens that attend and the mask of real tokens.
+
+        Both are (batch, tokens).
+        """
         return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        """Return logits of one prediction per example, (batch, classes); (batch, 1) for scores."""
+        """Return logits of one prediction per example, (batch, classes), or (batch, 1) for scores.
+
+        Raises NotImplementedError if examples have no such logits.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
 
     def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
-        """Restrict a language-model head to these answers, one token per class."""
+        """Restrict a language-model head to these answers, one token per class.
+
+        Raises NotImplementedError if answers are not single tokens.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no answers of one token")
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
@@ -144,7 +154,7 @@ class TaskHead(nn.Module):
         return self.losses(model, model.pool(batch), batch.labels)
 
     def settle(self, task: str) -> None:
-        """Raise what went wrong in predictions so far, if it could wait; callers call it after the last."""
+        """Raise what went wrong in predictions so far, if it could wait; to be called after the last."""
 
 
 class TokenHead(TaskHead):

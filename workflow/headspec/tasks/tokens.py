@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Encoding:
-    """How examples become rows of the table 'tokens', with further `columns`.
+    """How examples become rows of the table 'tokens', to which it adds `columns`.
 
     If `writes`, the model writes texts, for which it needs its tokenizer.
     """
@@ -41,7 +41,7 @@ class Encoding:
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
         """Set a tokenizer's languages and return the text before sources.
 
-        Raise ModelError, which names the `key` of the task, if a language is missing.
+        Raises ModelError, which names the `key` of the task, if a language is missing or unknown.
         """
         return ""
 

@@ -1,1 +1,1 @@
-"""Extractive question answering: the answer is a span of the context, or missing."""
+"""Extractive question answering: the answer is a span of the context, or there is none."""

@@ -1,7 +1,7 @@
 """Questions, contexts and gold answers from columns of a table; exact match and F1 of predicted answers.
 
-The prediction has the largest F1 and exact match over gold answers, the label the scores of predicting no
-answer: 1 where there is none, or nothing of it counts, else 0.
+The prediction has the largest F1 and exact match over gold answers. The label is the score of predicting no
+answer, by both metrics: 1 where there is no answer, or nothing of it counts, else 0.
 
 Answers are compared as by the script of SQuAD (Rajpurkar et al. 2016, 2018): in lower case, without ASCII
 punctuation and English articles, by words between spaces. Where words have no spaces, they are compared as
@@ -33,7 +33,7 @@ TEXT, START = "text", "answer_start"
 NEAR = 2
 #: most tokens of a predicted answer, as in the scripts of BERT
 LONGEST = 30
-#: column of rows with an answer that is not at its place, and the share of them from which data are refused
+#: column that tells which rows have an answer beside its place; share of these that makes data invalid
 MOVED, MANY = "moved", 0.05
 
 #: what is wrong with these answers
@@ -48,7 +48,7 @@ Answer = tuple[str, int]
 def stated(cell: Any) -> list[Answer]:
     """Return gold answers and the places of their first characters, as a cell states them.
 
-    A cell is a list of answers, one answer, one with lists, or one of these as text. Raise ValueError with a
+    A cell is a list of answers, one answer, one with lists, or one of these as text. Raises ValueError with a
     clause for other cells.
     """
     if isinstance(cell, str):
@@ -93,13 +93,13 @@ def _start(value: Any) -> int:
 def placed(text: str, start: int, context: str) -> Answer:
     """Return the part of a context that is an answer, and its place: `start`, or at most `NEAR` from it.
 
-    It may be composed otherwise (NFC, NFD). Raise ValueError with a clause if there is none.
+    It may be composed (NFC, NFD) or spaced otherwise. Raises ValueError with a clause if there is none.
     """
     if start >= 0 and context.startswith(text, start):
         return text, start
 
     def off(place: tuple[int, int]) -> int:
-        """Distance of a position from `start`, which may count the characters of another normal form."""
+        """Return how far a position is from `start`, which may count characters of another normal form."""
         before = context[: place[0]]
         sizes = (len(before), len(normalize("NFC", before)), len(normalize("NFD", before)))
         return min(abs(size - start) for size in sizes)
@@ -146,7 +146,7 @@ class Questions(Texts):
     several = True
 
     def rows(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
-        """Return rows with a further column, `MOVED`; DataError from a share of `MANY` of such rows on."""
+        """Return rows with the column `MOVED`; DataError if a row is invalid, or a share of `MANY` moved."""
         texts, labels, moved = self.texts(frame, task, key, where), {}, {}
         for row, cell, context in zip(frame.index, frame[str(task.label)], texts["text_b"], strict=True):
             try:
@@ -165,7 +165,7 @@ class Questions(Texts):
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return rows with moved answers, or only long ones, any of which deserves a warning.
 
-        Leave out the numbers of words, since long contexts are read in windows.
+        The numbers of words are left out, since long contexts are read in windows.
         """
         found = {f"have an answer that {_BESIDE}": rows[MOVED], _LONG: rows["label"].map(_is_long)}
         counts = [

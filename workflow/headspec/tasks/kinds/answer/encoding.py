@@ -127,7 +127,11 @@ def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tupl
 
 
 class QuestionEncoding(Encoding):
-    """Encoding with the training window first; truncated if no window has the whole first answer."""
+    """Encoding with the training window first.
+
+    Examples count as truncated if no window has the whole first answer. Raises DataError if a question leaves
+    too little room for its context.
+    """
 
     columns = COLUMNS
 

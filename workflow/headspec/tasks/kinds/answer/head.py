@@ -50,7 +50,7 @@ class Question:
 
     @cached_property
     def split(self) -> Split:
-        """Function that splits its answers for comparison."""
+        """The function that splits its answers for comparison."""
         return split_for(self.context)
 
     def window(self, k: int) -> Pair:
@@ -174,7 +174,7 @@ class Answers(TokenHead):
     def _read(
         self, model: MultiTask, states: torch.Tensor, targets: Targets
     ) -> tuple[torch.Tensor, Spans, torch.Tensor]:
-        """Return the logits, the best spans, and the scores of no answer, (batch,), in a window."""
+        """Return the logits, (batch, tokens, 2), the best spans, and the scores of no answer, (batch,)."""
         logits = self.ends(model.dropout(states)).float()
         rows = torch.arange(len(logits), device=logits.device)
         return logits, best(logits, targets.allowed), logits[rows, _none(model, targets)].sum(1)
@@ -185,7 +185,7 @@ class Answers(TokenHead):
 
 
 def _none(model: MultiTask, targets: Targets) -> torch.Tensor:
-    """Return the token that stands for no answer, (batch,)."""
+    """Return the position of the token that stands for no answer, (batch,)."""
     return targets.lengths - 1 if model.pooling == "last" else torch.zeros_like(targets.lengths)
 
 

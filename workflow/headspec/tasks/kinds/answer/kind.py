@@ -19,7 +19,7 @@ class Answer(Kind):
     unused = ("labels", "test")
     refuses = frozenset({"prompted", "transfer", "resample"})
     pooled = False
-    several = ("F1 and exact match of no answer", "F1 and exact match")
+    several = ("F1 of no answer, which is also its exact match", "F1 and exact match")
 
     def problems(self, key: str, task: TaskKeys) -> Iterator[str]:
         """Yield a problem for questions without a context."""

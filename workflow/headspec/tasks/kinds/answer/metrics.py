@@ -34,7 +34,7 @@ Split = Callable[[str], list[str]]
 
 #: removed from answers before comparison
 PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
-#: the same where words have no spaces
+#: the same where words have no spaces between them
 MARKS = regex.compile(rf"[\p{{P}}{re.escape(string.punctuation)}]")
 #: a letter of scripts without spaces, with its marks, or a run of other characters
 CHARACTERS = regex.compile(
@@ -54,7 +54,7 @@ def by_characters(text: str) -> list[str]:
 
 
 def split_for(context: str) -> Split:
-    """Return how answers from a context are split; words have spaces in Korean."""
+    """Return how answers from a context are split: by words in Korean, which has spaces between words."""
     return by_words if characters.unspaced([context]) in (None, "ko") else by_characters
 
 

@@ -1,6 +1,7 @@
 """Pairs of continuations, the first of which should be likelier for a language model.
 
-Their metrics are of the log-likelihood of the right continuation minus the wrong one's; chance is 0.
+Their metrics are of the log-likelihood of the right continuation minus that of the wrong one. The constant
+prediction is no difference: a difference of 0, and half of the pairs right.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FEW = 0.1
 
 
 def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd.Series:
-    """Return which continuations are two texts that differ, (n,); DataError if more than `FEW` are not."""
+    """Return which pairs are two different texts, bool (n,); DataError if more than `FEW` are not."""
     empty = (pairs.map(str.strip) == "").any(axis=1)
     wrong = empty | (pairs.iloc[:, 0] == pairs.iloc[:, 1])
     if wrong.sum() > FEW * len(wrong):

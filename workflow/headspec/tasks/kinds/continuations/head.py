@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Continuations(Targets):
-    """The continuations of the texts of a batch, k each, of which `right` (batch,) is right.
+    """The continuations of the texts of a batch, k each; `right` (batch,) is the index of the right one.
 
     `targets` (batch, k, tokens) are their tokens, padded with `NO_CONTINUATION`; the tokens at `places`
     predict them.
@@ -38,7 +38,7 @@ class Continuations(Targets):
     def padded(
         cls, right: Sequence[float], lengths: Sequence[int], continuations: Sequence[Sequence[Sequence[int]]]
     ) -> Continuations:
-        """Return the targets of texts of these `lengths`."""
+        """Return the targets of texts with `lengths` tokens, all with equally many continuations."""
         shape = (len(lengths), len(continuations[0]), max(len(c) for each in continuations for c in each))
         places, targets = np.zeros(shape, dtype=np.int64), np.full(shape, NO_CONTINUATION, dtype=np.int64)
         for row, (length, each) in enumerate(zip(lengths, continuations, strict=True)):

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
-    """Count twice: 2 if the right one is likelier, and 1 for ties."""
+    """Return summands: 2 for each pair, and 2 if its right text is likelier, 1 for ties, else 0."""
     return 2 * np.ones((len(label), 1)), summands(np.sign(differences) + 1)
 
 

@@ -1,4 +1,4 @@
-"""Pairs of continuations as prompts, and counts of their tokens for planning."""
+"""Pairs of continuations as prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class Pairs(Prompting):
-    """Pairs of texts as continuations, after the tokenizer's first token, or else its token for text ends."""
+    """Pairs of texts as continuations, after the tokenizer's start tokens.
+
+    Without any, they follow its token for beginnings, for ends or for unknown words. Raises ModelError if the
+    tokenizer has none of these.
+    """
 
     continues = True
 
@@ -38,7 +42,10 @@ class Pairs(Prompting):
         return CLASSES
 
     def prompt(self, good: str, bad: str) -> Prompt:
-        """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
+        """Return the common beginning of two texts, each cut after `most` tokens, and both continuations.
+
+        Each continuation has at least one token. Raises ModelError if a text has none.
+        """
         whole = [
             around(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], self.start)
             for text in (good, bad)

@@ -43,7 +43,7 @@ class Targets(task_heads.Targets):
     def made(
         cls, read: Sequence[list[int]], rows: Sequence[list[int]], references: list[str], examples: list[int]
     ) -> Targets:
-        """Return the targets of texts that are `read`, and the token that each of their tokens predicts."""
+        """Return targets from the tokens `read` in each text and, in `rows`, what each of these predicts."""
         starts = [next(i for i, token in enumerate(row) if token != NONE) for row in rows]
         prompts = [ids[: start + 1] for ids, start in zip(read, starts, strict=True)]
         return cls(padded(rows, NONE), prompts, references, examples)
@@ -84,14 +84,15 @@ class Written(Own):
         return self.predict(model, batch.input_ids, batch.labels)  # which needs no states
 
     def costs(self, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """Return the main score of written answers, with a minus."""
+        """Return minus the main score of each written answer, (batch,)."""
         return -self.answer(model, batch).values[:, [*METRICS].index(self.asked["metric"])]
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         """Return the scores of written answers, (batch, metrics), and their texts.
 
-        Scores are means over samples, then the variance of the main one between these; texts are of the first
-        sample. Scores are nan where the user's own score fails, which `settle` tells when all is written.
+        Scores are means over samples; the last is the variance of the main score between samples. Texts are
+        those of the first sample. Scores are nan where the user's own score fails; `settle` raises its error
+        when everything is written.
         """
         assert model.head is not None and model.tokenizer is not None
         language = model.head.whole_model(model.encoder)

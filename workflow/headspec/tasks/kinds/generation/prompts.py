@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Generation(Prompts):
-    """Prompts of at most `most` tokens with the longest answer; those of references are cut to that."""
+    """Prompts that have at most `most` tokens with the longest answer, to which references are cut."""
 
     continues = True
     columns = COLUMNS
@@ -47,7 +47,7 @@ class Generation(Prompts):
         return self.room
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """Return the first tokens of an answer, known or not; ModelError if joined with the prompt."""
+        """Return the first tokens of an answer, known or not; ModelError if they join the prompt's."""
         own = following(self.ids, prompt, answer)
         if not own:
             raise self.joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
@@ -65,7 +65,7 @@ class Generation(Prompts):
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         """Return the table 'tokens'; DataError if an answer lacks a number that a metric needs.
 
-        Tokens are those of the prompt, and of its answer but the last one.
+        Tokens are those of the prompt and of its answer, without the last token.
         """
         answers, asked = table["label"].tolist(), self.wording.asked
         for example, answer in zip(table["example"], answers, strict=True) if asked["numbers"] else ():

@@ -23,7 +23,7 @@ NUMBER = re.compile(r"-?(?:\d[\d,]*(?:\.\d+)?|\.\d+)")
 
 
 def exact_match(text: str, answer: str) -> float:
-    """Return whether text and answer are the same, but for white space around them."""
+    """Return 1 if text and answer are the same except for white space around them, else 0."""
     return float(text.strip() == answer.strip())
 
 
@@ -33,14 +33,14 @@ def f1(text: str, answer: str) -> float:
 
 
 def contains(text: str, answer: str) -> float:
-    """Return whether the answer is anywhere in the text."""
+    """Return 1 if the answer, without white space around it, is anywhere in the text, else 0."""
     return float(answer.strip() in text)
 
 
 def number(text: str, answer: str) -> float:
-    """Return whether the last number of the text has the value of the last one of the answer.
+    """Return 1 if the last number of the text has the value of the last one of the answer, else 0.
 
-    ValueError if the answer has none.
+    Raises ValueError if the answer has no number.
     """
     expected, found = last_number(answer), last_number(text)
     if expected is None:
@@ -49,7 +49,7 @@ def number(text: str, answer: str) -> float:
 
 
 def last_number(text: str) -> float | None:
-    """Return the value of the last number in a text; None without any."""
+    """Return the value of the last number in a text; None if there is none."""
     found = NUMBER.findall(text)
     return float(found[-1].replace(",", "")) if found else None
 
@@ -100,9 +100,10 @@ class Scorer:
         return plugins.function(self.reference) if self.reference else None
 
     def values(self, text: str, answer: str, where: str = "") -> list[float]:
-        """Return the scores of a text, as in `SCORES` and the user's own; 0 where a task has none.
+        """Return the scores of a text, as in `SCORES`, then the user's own.
 
-        Raise ScoreError, which names the text and `where` it is, if the user's own score fails.
+        They are 0 where the task has no score of its own or the answer no number. Raises ScoreError, which
+        names the text and `where` it is, if the user's own score fails.
         """
         found, expected = extracted(text, self.pattern) or "", extracted(answer, self.pattern)
         expected = answer if expected is None else expected
@@ -117,10 +118,10 @@ class Scorer:
         return [*values, own(self.function, str(self.reference), found, answer, where)]
 
     def constants(self, answers: Sequence[str], examples: Sequence[int]) -> Floats:
-        """Return the scores (n, metrics) of the constant answers with the best mean of each metric.
+        """Return the scores (n, metrics) of the constant answer with the best mean of each metric.
 
-        The last are 0, the variance of samples. Those tried are no text, and the most frequent of `answers`,
-        each of an example with this number.
+        The last scores, the variances of samples, are 0. The answers tried are the empty text and the most
+        frequent of `answers`; `examples` has the number of each answer's example.
         """
         distinct, counts = np.unique(np.array(answers, dtype=object), return_counts=True)
         tried = ["", *distinct[np.argsort(-counts, kind="stable")][:TRIED]]

@@ -16,7 +16,7 @@ class Texts(NamedTuple):
 
     Attributes
     ----------
-    texts : up to the first stop string
+    texts : each up to the first stop string
     unstopped : number of texts without a stop string
     broken : bool (n,), whether a logit that decided a token was nan or infinite
     """
@@ -54,9 +54,9 @@ def write(
 ) -> Texts:
     """Return the texts that a model writes after prompts, greedily without a `temperature`.
 
-    Else tokens are drawn with this seed, the same ones with other gates. Texts end at a string of `stop`, a
-    token that ends texts, or after `max_new_tokens`. Other settings are those of the model's generation
-    config. `prompts` are arguments of the model, as of `left_padded`.
+    With one, tokens are drawn from random numbers that depend on `seed` alone, not on gates. Texts end at a
+    string of `stop`, a token that ends texts, or after `max_new_tokens`. Other settings are those of the
+    model's generation config. `prompts` are arguments of the model, as from `left_padded`.
     """
     length = 0 if model.config.is_encoder_decoder else prompts["input_ids"].shape[1]
     broken = torch.zeros(len(prompts["input_ids"]), dtype=torch.bool, device=prompts["input_ids"].device)
@@ -87,7 +87,7 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: torch.Tensor) -> list[str]
 
 
 def _stopped(tokenizer: PreTrainedTokenizerBase, length: int, stop: Sequence[str]) -> Callable[..., Any]:
-    """Return a test for texts with a stop string (the one of transformers fails for some tokenizers)."""
+    """Return a test for texts with a stop string (that of transformers fails for some tokenizers)."""
 
     def stopped(ids: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
         found = [any(each in text for each in stop) for text in _decoded(tokenizer, ids[:, length:])]

@@ -56,9 +56,9 @@ def predicted_tokens(
 ) -> tuple[list[Predicted], int]:
     """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
-    Special tokens, and a causal model's first token without context, are not predicted. A masked model
-    predicts a masked share `MASKED`, chosen by the numbers `examples`, so that it is the same in every run
-    and epoch, and under every mask of heads.
+    Special tokens are not predicted, nor is a causal model's first token, which has no context. A masked
+    model predicts the share `MASKED` of a text's tokens, chosen by the numbers `examples`, so that they are
+    the same in every run and epoch, and under every mask of heads.
     """
     start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
     rows = [text.removeprefix(start).removesuffix(end) for text in rows]  # the tokenizer adds these

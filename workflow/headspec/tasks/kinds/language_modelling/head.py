@@ -69,7 +69,10 @@ class Tokens(TokenHead):
         targets: torch.Tensor,
         measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        """Return `measure` of logits (n, vocabulary) and targets (n,), (batch, tokens, values); 0 without."""
+        """Return `measure` of logits (n, vocabulary) and targets (n,), (batch, tokens, values).
+
+        Values of tokens without a target are 0.
+        """
         real = targets != NONE
         chosen, tokens = model.dropout(states)[real], targets[real]
         at_once = max(1, LOGITS // model.encoder.get_input_embeddings().num_embeddings)

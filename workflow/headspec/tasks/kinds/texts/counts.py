@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
+    """Counts of tokens; in its methods, `tokenizer` and `texts` are None if they are not on this machine.
 
     `labels` are those of demonstrations, if not classes; `texts_read` is the number of texts read side by
     side.
@@ -50,7 +50,7 @@ class Counts:
     def prompts(
         self, task: TaskKeys, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """Return the prompts for `texts`, each with the texts after it as demonstrations."""
+        """Return the prompts for `texts`, each with the next texts as demonstrations; None if unknown."""
         classes = list(task.answers or ())
         if texts is None or tokenizer is None or not task.prompt or not (labels := self.labels or classes):
             return None
@@ -79,7 +79,7 @@ class Counts:
 
 
 def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFrame | None) -> int | None:
-    """Return the mean tokens of a table of texts, at most `most` each; None without tokenizer or texts."""
+    """Return the mean number of tokens in rows of texts, at most `most` each, rounded; None if unknown."""
     if texts is None or tokenizer is None:
         return None
 

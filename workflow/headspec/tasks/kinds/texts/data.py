@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Texts(Data):
-    """Texts or pairs of texts, each with a label."""
+    """How texts or pairs of texts are read, each with a label."""
 
     def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
@@ -74,7 +74,7 @@ class Classification(Texts):
 CLASSIFICATION_DATA = Classification()
 
 
-#: largest score, whose squared error float32 can hold, and smallest, which it can hold to all its digits
+#: largest score, whose squared error float32 can hold, and smallest score above 0 with all digits of float32
 LARGEST, SMALLEST = 1e18, float(np.finfo(np.float32).tiny)
 #: largest step of float32 relative to the standard deviation of scores
 COARSE = 0.01
@@ -125,7 +125,7 @@ REGRESSION_DATA = Regression()
 
 
 class LabelSets(Texts):
-    """Texts or pairs of texts, each with any number of labels, joined in cells by `written`."""
+    """How texts or pairs of texts are read, each with any number of labels, which `written` joins."""
 
     least = "two sets of labels"
 
@@ -184,7 +184,7 @@ def _from_columns(frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> 
 
 
 def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: str) -> None:
-    """Raise DataError if a label is not `valid`; the message calls the valid ones `what`."""
+    """Raise DataError if a label is not `valid`; the message calls valid labels `what`."""
     known = {*valid}
     unknown = {row: name for row, names in sets.items() for name in names if name not in known}
     columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class TextEncoding(Encoding):
-    """Encoding of texts, cutting the longer one first; the label is the index in `classes`, or a score."""
+    """Encoding of texts; the longer of two is cut first.
+
+    The label is the index in `classes`, or a score; nan without labels.
+    """
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

@@ -125,16 +125,16 @@ class Labels(Linear):
         return torch.from_numpy(per_example.array(frame, "label"))
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the mean loss over labels for each example."""
+        """Return the mean loss over labels for each example, (batch,)."""
         logits = self.logits(model, states).float()
         return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the sum, over labels, of the logit for the decision made."""
+        """Return the sum, over labels, of the logit for the decision made, (batch,): absolute values."""
         return self.logits(model, states).abs().sum(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return probabilities in float64, which distinguishes values near 1 for rankings."""
+        """Return probabilities in float64, (batch, labels), which tells values near 1 apart for rankings."""
         logits = self.logits(model, states).float()
         likely = logits.double().sigmoid()
         return Predicted(unless_broken(likely, logits), likely.float())

@@ -1,4 +1,4 @@
-"""Cells with several labels, as people and programs write them: in lists, mappings, joined texts."""
+"""Cells with several labels, as people and programs write them: lists, mappings and joined texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ PAIRS = ("()", "{}")
 
 
 def read(frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.Series:
-    """Return the labels in each cell of a column: lists, lists written as text, or texts with a separator."""
+    """Return the labels in each cell of a column: lists, lists written as text, or texts with a separator.
+
+    Raises DataError if a cell is missing or invalid, or it is unclear whether a text is several labels.
+    """
     stored = frame[str(task.label)]
     missing = stored.map(is_missing)
     if missing.any():
@@ -60,7 +63,7 @@ def _each(cells: pd.Series, function: Any, stored: pd.Series, key: str, where: s
 def _stated(cell: Any) -> Any:
     """Return the list of names that a cell is, or represents as text; return other cells unchanged.
 
-    Of a mapping, these are the names whose value is true. Raise ValueError with a clause for other values.
+    Of a mapping, these are the names whose value is true. Raises ValueError with a clause for other values.
     """
     value = columns.nested(cell)
     if value is None:

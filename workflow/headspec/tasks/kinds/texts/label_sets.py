@@ -37,7 +37,7 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
 
 
 def _at_other_joints(names: set[str], whole: set[str]) -> dict[str, list[str]]:
-    """Return the labels in names between anything else."""
+    """Return the labels in names that are joined by anything but `joined_labels.MARKS`; raise `Unclear`."""
     found = {name: one for name, one in joined_labels.composed(names | whole).items() if name in names}
     for name in joined_labels.rarely_worded(found):
         raise joined_labels.Unclear(name, found[name].joint)

@@ -48,7 +48,8 @@ class Prompt(NamedTuple):
 class Prompting:
     """The examples of a task as prompts of at most `most` tokens; `PROMPTS` of a kind is a subclass.
 
-    If `continues`, the model must continue texts. Raise ModelError if the tokenizer lacks a token they need.
+    If `continues`, the model must continue texts. Raises ModelError if the tokenizer lacks a token or a
+    template that prompts need.
     """
 
     continues = False
@@ -67,7 +68,7 @@ class Prompting:
         return classes
 
     def classes(self, classes: list[str], kind: str) -> Classes:
-        """Return the `Classes` of a task of a `kind` whose continuations are scored, or written."""
+        """Return the `Classes` of a task of a `kind` whose continuations are scored or written."""
         return {"type": kind, "labels": self.labels(classes)}
 
     @classmethod
@@ -85,7 +86,7 @@ class Prompting:
         return []
 
     def content_free(self) -> list[Prompt]:
-        """Return content-free prompts."""
+        """Return content-free prompts for calibration; none by default."""
         return []
 
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
@@ -95,7 +96,7 @@ class Prompting:
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         """Return the table 'tokens' of all examples, and the number of examples with a cut text.
 
-        The label is the index in `classes`, or 0 for the right continuation. Raise ModelError if a prompt
+        The label is the index in `classes`, or 0 for the right continuation. Raises ModelError if a prompt
         does not fit or has no tokens.
         """
         prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}

@@ -67,10 +67,8 @@ class Prompts(Prompting):
     ) -> Prompt:
         """Return an example's prompt with the scored `answers`; the longer text is cut first.
 
-        It leaves `room` tokens, by default those of the longest answer.
-
-        Raise ModelError if there are too many tokens even without the texts, or an answer has no token of its
-        own.
+        It leaves `room` tokens, by default as many as the longest answer has. Raises ModelError if there are
+        too many tokens even without the texts, or an answer has no token of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -141,7 +139,7 @@ class Prompts(Prompting):
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each class's answer; ModelError for answers without tokens of their own."""
+        """Return the tokens of each class's answer; ModelError if they are unknown, joined or repeated."""
         problems: list[HeadspecError] = []
         tokens: list[list[int]] = []
         masked, text = self.wording.masked, self.filled("text", "text")
@@ -179,7 +177,7 @@ class Prompts(Prompting):
         return own
 
     def _filling(self, answer: str, where: str) -> list[int]:
-        """Return the token of an answer in place of the mask; raise as `following`."""
+        """Return the token of an answer in place of the mask; ModelError if unknown, joined or not one."""
         parts = []
         for each in dict.fromkeys([self.wording.answers[0], answer]):
             ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")

@@ -26,8 +26,8 @@ class Wording:
 
     Attributes
     ----------
-    prompt : with the fields ``{text_a}`` and, for pairs, ``{text_b}``; for masked models also ``{mask}``
-    answers : one for each class, in order; empty if each example has its own
+    prompt : text with the fields ``{text_a}`` and, for pairs, ``{text_b}``; for masked models also ``{mask}``
+    answers : one for each class, in order; empty if each example has its own answer
     chat : whether prompts are the user's turns in a conversation, and answers the model's
     before : text of the demonstrations before every prompt
     turns : in conversations, the prompt and the answer of every demonstration
@@ -53,7 +53,7 @@ class Wording:
         return bool(MASK.search(self.prompt))
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
-        """Return the prompt of an example, with `mask` in place of the answer."""
+        """Return the prompt of an example after the demonstrations, with `mask` in place of the answer."""
         return self.before + mask.join(self.parts(text_a, text_b))
 
     def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
@@ -87,6 +87,6 @@ def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str
 
 
 def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Draw rows of a training table, stratified by class, in random order."""
+    """Draw `shots` rows of a training table, stratified by class, in random order."""
     drawn = stratified_order(train["label"], rng)[:shots]
     return train.iloc[rng.permutation(drawn)]

@@ -1,1 +1,1 @@
-"""Translation, or any other task in which the model writes texts."""
+"""Translation, or any other task in which an encoder-decoder writes texts."""

@@ -1,4 +1,4 @@
-"""Tokens of sources and of target texts, and counts of them for planning."""
+"""Tokens of sources and of target texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = Schema(
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
-    """Set the languages of a task in a tokenizer; raise ModelError if it lacks or needs one."""
+    """Set the languages of a task in a tokenizer; raise ModelError if it does not have one, or needs one."""
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
     if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
         names = {"target_language": ""}
@@ -84,8 +84,8 @@ class PairEncoding(Encoding):
     ) -> dict[str, Any]:
         """Add to `Classes` what a model needs to write texts; raise as `set_languages`.
 
-        `before` and `after` are special tokens around target texts, such as languages, `longest` the most
-        tokens of a text. `prefix` begins with a language that stands before sources.
+        `before` and `after` are special tokens around target texts, such as languages; `longest` is the most
+        tokens of a text. Where the target's language stands before sources, `prefix` begins with it.
         """
         set_languages(tokenizer, classes, key)
         whole = tokenizer(text_target="a")["input_ids"]

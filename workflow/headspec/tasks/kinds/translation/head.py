@@ -99,7 +99,7 @@ class Targets(task_heads.Targets):
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
     """Return the decoder's input for `ids` (batch, target tokens), shifted by one token.
 
-    It starts with the model's start token; for mBART with the last token of the text, which may be its
+    It starts with the model's start token or, in mBART, with the last token of the text, which may be its
     language.
     """
     if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):

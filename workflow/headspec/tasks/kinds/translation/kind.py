@@ -1,4 +1,4 @@
-"""Translation, or any other task in which the model writes texts."""
+"""Translation, or any other task in which an encoder-decoder writes texts."""
 
 from __future__ import annotations
 

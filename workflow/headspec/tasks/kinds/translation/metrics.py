@@ -17,14 +17,14 @@ Floats = NDArray[np.float64]
 #: orders of n-grams
 WORDS, CHARACTERS = 4, 6
 #: places of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
-#: characters n-grams of the prediction, of the reference, and matches; whether the texts are equal
+#: characters, n-grams of the prediction, of the reference, and matches; whether the texts are equal
 BLEU = slice(0, 2 + 2 * WORDS)
 CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
 SAME = slice(CHRF.stop, CHRF.stop + 1)
 
 
 def _bleu(_: Floats, sums: Floats) -> Floats:
-    """Return BLEU, smoothed exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k."""
+    """Return BLEU, smoothed exponentially (Chen and Cherry 2014): 2^-k for the k-th order without matches."""
     length, reference = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
     none = (right == 0) & (total > 0)
@@ -63,7 +63,7 @@ TRIED, COMPARED = 10, 200
 
 @cache
 def _sacrebleu(language: str | None) -> tuple[Any, Any]:
-    """Return BLEU and chrF, with tokens for a language without spaces between words if given."""
+    """Return sacrebleu's BLEU and chrF; BLEU has tokens for a `language` without spaces, if given."""
     from sacrebleu.metrics import BLEU as Bleu
     from sacrebleu.metrics import CHRF as Chrf  # slow to import
 
@@ -86,7 +86,7 @@ def signatures(language: str | None = None) -> dict[str, str]:
 def counted(
     texts: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the counts of each text; `language` has no spaces (`headspec.data.characters.unspaced`)."""
+    """Return the counts of each text; a `language` is one without spaces, by `characters.unspaced`."""
     bleu_counts, chrf_counts = (
         # the summands of corpus scores have no public name
         metric._extract_corpus_statistics(list(texts), [list(references)])
@@ -103,7 +103,10 @@ def labels(references: Sequence[str], language: str | None = None) -> NDArray[np
 
 
 def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
-    """Return the reference of middle length that has the best chrF as prediction for all sources."""
+    """Return the reference with the best chrF as prediction for all sources.
+
+    It is one of the `TRIED` references of middle length, compared on at most `COMPARED` sources.
+    """
     ordered = sorted(references, key=lambda text: (len(text), text))
     start = max(0, (len(ordered) - TRIED) // 2)
     places = np.linspace(0, len(references) - 1, min(COMPARED, len(references))).astype(int)

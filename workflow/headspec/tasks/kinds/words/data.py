@@ -39,7 +39,7 @@ class BlankWord(ValueError):
 
 
 class Sentences(Data):
-    """Sentences of annotated words."""
+    """How sentences of annotated words are read."""
 
     def texts(self, frame: pd.DataFrame, task: TaskKeys, key: str, where: str) -> pd.DataFrame:
         return self.rows(frame, task, key, where).drop(columns="label")
@@ -48,6 +48,7 @@ class Sentences(Data):
         """Return sentences, words joined by spaces, with their units as labels (`units.written`).
 
         Sentences with a blank word are left out (`attrs` counts them), if their share is at most `MANY`.
+        Raises DataError, which names the first problems, if it is larger or a sentence is invalid.
         """
         columns = self.columns(task)
         texts: dict[Any, str] = {}
@@ -99,7 +100,7 @@ class Sentences(Data):
         return Counter(unit[-1] for annotation in labels for unit in parsed(annotation))
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Add one-word sentences, which suggest a file with one word per line."""
+        """Return the number of one-word sentences, which suggest a file with one word per line."""
         single = ~rows["text_a"].str.contains(" ", regex=False)
         first = [int(row) + 1 for row in single.index[single][:1]]
         words = f"are sentences of one word; a file with a word in each line ends in {conll.COLUMNS}"

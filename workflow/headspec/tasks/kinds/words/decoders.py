@@ -131,7 +131,7 @@ def named(sentences: Sequence[Units], names: Sequence[str]) -> list[Named]:
 
 
 def normalised(states: torch.Tensor) -> torch.Tensor:
-    """Return states (..., hidden) with mean 0 and variance 1, since small states are learnt from slowly."""
+    """Return states (..., hidden) with mean 0 and variance 1, since layers learn slowly from small states."""
     return F.layer_norm(states, states.shape[-1:])
 
 

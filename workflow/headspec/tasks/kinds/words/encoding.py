@@ -53,9 +53,10 @@ def _check_dropped(
 
 
 class WordEncoding(Encoding):
-    """Encoding of words; words that are cut off are not predicted and count as wrong, except the first.
+    """Encoding of words; those that are cut off, even in part, are not predicted and count as wrong.
 
-    A word without tokens, because the tokenizer drops its characters, has a state of zeros.
+    Only the first word is predicted from a part of its tokens. A word without tokens, because the tokenizer
+    drops its characters, has a state of zeros.
     """
 
     columns = COLUMNS
@@ -63,7 +64,7 @@ class WordEncoding(Encoding):
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
-        """Tokenize sentences labelled with units; raise DataError if more than `DROPPED` have no tokens."""
+        """Tokenize labelled sentences; raise DataError if more than `DROPPED` of the words have no tokens."""
         sentences = [text.split(" ") for text in table["text_a"]]
         _, whole = with_words(tokenizer, sentences)
         _check_dropped(sentences, whole, table["example"].tolist())

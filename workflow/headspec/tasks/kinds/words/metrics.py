@@ -16,7 +16,7 @@ def _blind(label: Floats) -> Floats:
 
 
 def share(name: str, place: int = 0) -> Metric:
-    """Return the share of right units, whose number is at a place of the prediction."""
+    """Return the metric of the share of right units, whose number is at a place of the prediction."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions[..., [place]]
@@ -25,7 +25,7 @@ def share(name: str, place: int = 0) -> Metric:
 
 
 def f1(name: str) -> Metric:
-    """Return F1 of units; a prediction has the numbers of right and predicted units."""
+    """Return the metric F1 of units; a prediction has the numbers of right and predicted units."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions

@@ -25,7 +25,7 @@ from headspec.tasks.task_heads import small
 
 
 def bio_classes(types: int) -> int:
-    """Return the number of classes of words."""
+    """Return the number of classes of words for spans of so many types."""
     return 2 * types + 1
 
 
@@ -58,7 +58,7 @@ class ByWord(Decoder):
 
 
 class Tags(ByWord):
-    """Units are (word, label): cross-entropy of each word; the likeliest label is predicted."""
+    """Units are (word, label): the loss is cross-entropy of each word; the likeliest label is predicted."""
 
     def add_layers(self, hidden: int) -> None:
         self.scores = small(nn.Linear(hidden, len(self.labels)))
@@ -80,7 +80,7 @@ TAGS_HEAD = Tags
 
 
 class Spans(ByWord):
-    """Units are (first, last, type): cross-entropy of each word's tag; the likeliest tag is predicted."""
+    """Units are (first, last, type): the loss is cross-entropy of BIO tags; the likeliest are predicted."""
 
     def add_layers(self, hidden: int) -> None:
         self.scores = small(nn.Linear(hidden, bio_classes(len(self.labels))))

@@ -83,8 +83,8 @@ class Roles:
     """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V), which is given.
 
     An argument is right if predicate, role and words are right. Spans with role C-X belong to the last
-    argument X before them, and all must be right; without one they are an argument X themselves. R-X is a
-    separate role. Spans V and C-V, the words of the predicate, do not count.
+    argument X before them, and all of these must be right; without such an argument they are an argument X
+    themselves. R-X is a separate role. Spans V and C-V, the words of the predicate, do not count.
     """
 
     places, links = 3, True
@@ -144,9 +144,10 @@ Type = TypeVar("Type", str, int)
 
 
 def spans_of(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
-    """Return (first, last, type) of spans from (starts a span, type) per word, like seqeval's default.
+    """Return (first, last, type) of spans from (starts a span, type) or None per word, as seqeval by default.
 
-    A word that does not start a span continues the one before it if of the same type, else starts one.
+    A word that does not start a span continues the span of the word before if it has the same type, and
+    otherwise starts one.
     """
     complete: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):
@@ -161,7 +162,7 @@ def spans_of(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, T
 
 
 def parsed_tags(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
-    """Parse tags for `spans_of`; raise ValueError if one is not BIO, or I- does not follow its type."""
+    """Parse tags for `spans_of`; raise ValueError if a tag is not BIO, or I- does not follow its type."""
     parts: list[tuple[bool, str] | None] = []
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
         if tag == "O":

@@ -37,7 +37,7 @@ class Projection(nn.Module):
 
 
 def weights(*shape: int) -> nn.Parameter:
-    """Return weights between both projections, small but not 0, so that gradients flow from the start."""
+    """Return weights between two projections, small but not 0, so that gradients flow from the start."""
     return nn.Parameter(torch.empty(shape).normal_(std=0.02))
 
 
@@ -45,7 +45,7 @@ ARC, LABEL = 128, 64  # sizes of the projections
 
 
 class Dependencies(Decoder):
-    """Units are (word, head, relation): cross-entropy of each word's head and of its relation.
+    """Units are (word, head, relation): the loss is cross-entropy of each word's head and of its relation.
 
     Head 0 is the root, a learnt state; words follow. The predicted tree has the highest sum of head scores,
     and each word the likeliest relation to its head.
@@ -121,7 +121,7 @@ SPAN = 128  # of the projections
 
 
 class Constituents(Decoder):
-    """Units are (first, last, labels): cross-entropy of the label of every span, or of no label.
+    """Units are (first, last, labels): the loss is cross-entropy of the label, or no label, of every span.
 
     A tree's spans have the highest product of probabilities among all sets of spans that do not cross.
     """

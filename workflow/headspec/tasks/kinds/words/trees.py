@@ -19,9 +19,9 @@ from headspec.data.sources.columns import list_items
 from headspec.data.sources.treebank import tree_problem
 from headspec.tasks.kinds.words.units import Units
 
-#: label of words left out before spans are compared
+#: label of words that are left out before spans are compared
 PUNCTUATION = "."
-#: tags of these words
+#: tags of such words
 DELETED = {",", ":", "``", "''", "."}
 #: labels, in upper case, of the node above a sentence, which is not a constituent
 TOPS = {"", "ROOT", "TOP", "S1", "VROOT"}
@@ -76,7 +76,7 @@ class Constituents:
 
 
 def _deleted(units: Units) -> set[int]:
-    """Return the words that are left out."""
+    """Return the words that are left out, by their places."""
     return {first for first, _, label in units if label == PUNCTUATION}
 
 
@@ -207,8 +207,9 @@ Heads = NDArray[np.int64]
 def best_tree(scores: Floats) -> Heads:
     """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    If the best heads are not a tree, arcs from the root are penalised by more than a second one could gain.
-    `scores` (words, words + 1) are for the root and each word as head, and finite except for the word itself.
+    If the best heads are not such a tree, arcs from the root are penalised by more than a second one could
+    gain. `scores` (words, words + 1) are for the root and each word as head, and finite except for the word
+    itself.
     """
     words = len(scores)
     padded = np.concatenate([np.full((1, words + 1), -np.inf), scores])

@@ -1,4 +1,4 @@
-"""Units of annotation, how they are counted, and their metrics.
+"""Units of annotation, and how they are counted.
 
 A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a span (first, last, type), an
 arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
@@ -81,16 +81,17 @@ def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[in
 
 
 WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
-#: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the
-#: characters with their own numbers
+#: minimum number of rows that tell which of two readings of all spans is meant; words rarely begin and end at
+#: the characters with their own numbers
 ENOUGH = 10
 
 
 def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
     """Return whether the spans in `cells` are counted in characters of `texts`, which are not lists of words.
 
-    They are if more texts have whole words there. If all texts have both words and characters there, they are
-    characters, too; ValueError if these are fewer than `ENOUGH`.
+    They are if the spans of more texts are whole words when counted in characters than fit when counted in
+    words. They also are if as many texts fit either way, and both ways differ in at least `ENOUGH` of them;
+    raises ValueError if they differ in fewer.
     """
     both = by_words = by_characters = 0
     for text, cell in zip(texts, cells, strict=True):
@@ -112,8 +113,8 @@ def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
 def to_words(text: str, cell: Any) -> Any:
     """Return spans counted in characters as spans counted in words; ends are exclusive in both.
 
-    Cells without spans are unchanged. Raise ValueError with a clause if a span has a part of a word; it may
-    leave out punctuation around words.
+    Cells without spans are unchanged. Raises ValueError with a clause if a span is outside the text, or has
+    only a part of a word; it may leave out punctuation around words.
     """
     places = [match.span() for match in WORDS.finditer(text)]
     numbered = []
