@@ -13,7 +13,7 @@ from snakemake.logging import logger
 
 
 def on_this_disk(folder: Any) -> Path:
-    """The folder of a Snakefile, or its copy if it is in a repository (`github(...)`, ``git+file://``).
+    """Return the folder of a Snakefile, or its copy if in a repository (`github(...)`, ``git+file://``).
 
     Jobs import the library from it.
     """
@@ -91,7 +91,7 @@ CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 
 
 def job(function, *arguments):
-    """Input or parameter: what `function` of a `Job` returns, called only if the rule has jobs."""
+    """Return an input or parameter: what `function` of a `Job` returns, called only if the rule has jobs."""
 
     def called(wildcards):
         try:
@@ -103,31 +103,31 @@ def job(function, *arguments):
 
 
 def code(script: str, *found_by_name):
-    """Parameter: hashes of the definitions that a job of a rule's script reaches (`job_code.hashes`)."""
+    """Return a parameter: hashes of the definitions that a rule's script reaches (`job_code.hashes`)."""
     return job(job_code.hashes, script, *found_by_name)
 
 
 def section(name: str, *keys: str) -> dict:
-    """Parameter: keys of a section of the config."""
+    """Return a parameter: the values of `keys` in a section of the config."""
     return {key: plain(getattr(getattr(STUDY, name), key)) for key in keys}
 
 
 def run_tables(runs: list, name: str):
-    """Input: a table of each of `runs`, listed only if the rule has jobs.
+    """Return an input: a table of each of `runs`, listed only if the rule has jobs.
 
-    Every submitted job reads the rules again. With tens of thousands of runs, lists that it does not need would
-    take longer than many a job.
+    Every submitted job reads the rules again. With tens of thousands of runs, listing what it does not need
+    would take longer than many jobs do.
     """
     return lambda wildcards: LAYOUT.run_files(runs, name)
 
 
 def run_settings(runs: list):
-    """Parameter: `runs` as plain values, listed only if the rule has jobs."""
+    """Return a parameter: `runs` as plain values, listed only if the rule has jobs."""
     return lambda wildcards: plain(runs)
 
 
 def require_configured(configured: bool, expected: str):
-    """Input function without input, for a target: an error if the config lacks its sections."""
+    """Return an input of a target that has no files: it is refused if the config lacks what it needs."""
 
     def check(wildcards) -> list:
         if not configured:

@@ -113,7 +113,7 @@ rule tokenize:
         "../scripts/data/tokenize.py"
 
 
-# splits besides training and validation; kind is `further` (labelled) or `test`
+# splits besides training and validation; `section` is `further` (labelled) or `test`
 rule split:
     input:
         data=job(files.split_base),

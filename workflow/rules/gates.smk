@@ -1,5 +1,5 @@
-# Pruned runs: a pruning method closes heads of a trained run, which is then trained further, for equally many
-# steps with every method.
+# Pruned runs: a pruning method closes heads, most often of a trained run, before or while the run trains. All
+# methods that start alike train for equally many steps.
 
 
 # Open-ended methods learn gates without a target number of heads. One job serves all numbers: the rule

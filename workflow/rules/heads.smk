@@ -1,5 +1,5 @@
 # Importance of attention heads, its reliability, and pruning by it (IAP). A cluster runs importance and pruning
-# of a run in one job, without training, since a group is repeated as a whole.
+# of a run in one job, apart from training, since a failed group is repeated as a whole.
 
 
 rule importance:
