@@ -130,7 +130,7 @@ def _abbreviated(name: str, other: str) -> float:
 
 
 def listing(names: Iterable[object], most: int = LISTED) -> str:
-    """Return names as ``a, b, c``, quoting invisible ones; beyond `most`, end with the number of names."""
+    """Return names as ``a, b, c``, with invisible names quoted; beyond `most`, it ends with their number."""
     texts = list(map(str, names))
     more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
     visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:most])

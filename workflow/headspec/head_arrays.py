@@ -109,7 +109,10 @@ def array(values: Any, name: str) -> NDArray[Any]:
 
 
 def scores(values: Any, name: str = "scores", least: int = 2) -> NDArray[np.floating]:
-    """Return scores in any form as floats (layers, heads), or (heads,) with `least` 1; else ValueError."""
+    """Return scores in any form as floats (layers, heads), or (heads,) if `least` is 1.
+
+    Raises ValueError for other shapes, or as `array`.
+    """
     numbers = array(values, name)
     if not least <= numbers.ndim <= 2:
         hint = "; of examples, take the mean of absolute values first" if numbers.ndim == 3 else ""
@@ -148,7 +151,7 @@ def mask(heads: Any, exists: NDArray[np.bool_], name: str = "heads", most: int =
 
 
 def _pairs(layer: Any, heads: Any, name: str) -> list[tuple[int, int]]:
-    """Return the pairs for an entry of a mapping."""
+    """Return the pairs of an entry of a mapping. Raises ValueError for another form."""
     try:
         listed = [layer, *(heads if isinstance(heads, Iterable) and not isinstance(heads, str) else [heads])]
         numbers = [int(number) for number in listed if number == int(number)]
@@ -160,7 +163,7 @@ def _pairs(layer: Any, heads: Any, name: str) -> list[tuple[int, int]]:
 
 
 def _of_pairs(pairs: list[Any], exists: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Return the mask of pairs (layer, head); ValueError if the model has no such head."""
+    """Return the mask of pairs (layer, head). Raises ValueError if the model has no such head."""
     chosen, (layers, width) = np.zeros_like(exists), exists.shape
     for layer, head in pairs:
         if not (0 <= layer < layers and 0 <= head < width):

@@ -65,9 +65,9 @@ def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
 def pruning_method(name: str, label: str) -> Callable[[F], F]:
     """Declare a pruning method, which chooses the heads to keep, for `gates.pruning_methods`.
 
-    The function takes importance (layers, heads) of the heads that can close, for one or several tasks
-    (`joint_importance`), the number of heads to keep, and a random generator. It returns bool (layers,
-    heads), True for each head to keep.
+    The function takes importance (layers, heads) for one or several tasks (`joint_importance`), of only the
+    layers whose heads can close, with nan where there is no head; the number of their heads to keep; and a
+    random generator. It returns bool (layers, heads), True for exactly that number of heads.
     """
     return _declare(PRUNING_METHOD, name, label)
 

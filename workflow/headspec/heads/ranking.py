@@ -136,7 +136,7 @@ def ranked_heads(scores: Any) -> pd.DataFrame:
 
 
 def _count(n: Any, total: int) -> int:
-    """Return the number of heads, out of `total`, for a count or fraction of any type; else ValueError."""
+    """Return the number of heads, of `total`, for a count or fraction. Raises ValueError if it is neither."""
     number = head_arrays.array(n, "top heads")
     fraction = number.dtype.kind == "f"
     if number.ndim or number.dtype == bool or not 0 <= number <= (1 if fraction else total):

@@ -152,7 +152,7 @@ def _normalized(scores: NDArray[np.floating], normalize: str | None) -> NDArray[
 
 
 def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[user_model.Pair]:
-    """Return batches, with replacements if a score compares examples; ValueError for a single example."""
+    """Return batches, with donors if a score compares examples. Raises ValueError for a lone example then."""
     rule = SCORES[score]
     if not (rule.averaged or rule.donors):
         return ((batch, None, None) for batch in batches)
@@ -169,7 +169,10 @@ def scored_values(
     loss: Loss | None,
     inputs: Mapping[str, Any] | None,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
-    """Return values of examples, (n, layers, heads), and which heads exist; ValueError without examples."""
+    """Return values of examples, (n, layers, heads), and which heads exist.
+
+    Raises ValueError without examples, or if the model folds them and the score does not allow for it.
+    """
     parts: list[torch.Tensor] = []
     scored: Scored | None = None
     with user_model.measuring(model), ExitStack() as stack, torch.enable_grad():

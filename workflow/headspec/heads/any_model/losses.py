@@ -258,7 +258,10 @@ class Evaluation:
 
 
 def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return predicted classes or scores, (batch,), or labels, (batch, labels); ValueError if none fits."""
+    """Return predicted classes or scores, (batch,), or labels, (batch, labels).
+
+    Raises ValueError if logits or labels are missing, or their shapes do not fit together.
+    """
     logits, labels = getattr(outputs, "logits", None), batch.get(LABELS)
     if not isinstance(logits, torch.Tensor) or not isinstance(labels, torch.Tensor):
         raise ValueError("metric: got a name, which needs logits of the model and labels in batches")

@@ -158,7 +158,7 @@ SCORES = {
 
 
 def chosen(name: str, corrupted: bool = False, also: Sequence[str] = ()) -> Score:
-    """Return the score with this name; ValueError if it does not exist, or corrupted inputs do not fit it.
+    """Return the score with this name. Raises ValueError if there is none, or corrupted inputs do not fit it.
 
     `also` are names that the message allows as well.
     """

@@ -82,7 +82,7 @@ def longest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    """Return an argument as a list; ValueError if it is a single text, or empty."""
+    """Return an argument as a list. Raises ValueError if it is a single text or a mapping, or empty."""
     if isinstance(values, (str, Mapping)):
         raise ValueError(f"{name}: got one {type(values).__name__}, expected several, such as in a list")
     items = values.tolist() if hasattr(values, "tolist") else list(values)
@@ -117,7 +117,10 @@ def _strings(name: str, values: Sequence[Any]) -> None:
 
 
 def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
-    """Return classes or scores, (n,), or multi-label targets, (n, labels); ValueError if they do not fit."""
+    """Return classes or scores, (n,), or multi-label targets, (n, labels).
+
+    Raises ValueError if they do not fit the model.
+    """
     classes = model.config.label2id or {}
     for label in labels:
         if isinstance(label, str) and label not in classes:

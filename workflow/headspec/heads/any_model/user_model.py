@@ -92,7 +92,7 @@ def _is_measured(value: Any) -> bool:
 
 
 def one_by_one(batch: Inputs, main: str) -> Iterator[Inputs]:
-    """Yield each example of a batch as a batch; ValueError if an argument has another number of rows."""
+    """Yield each example of a batch as a batch. Raises ValueError if a tensor has another number of rows."""
     n = count(batch, main)
     for name, value in batch.items():
         if n > 1 and isinstance(value, torch.Tensor) and value.dim() and len(value) != n:
@@ -110,7 +110,7 @@ Pair = tuple[Inputs, Inputs | None, int | None]
 
 
 def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> Iterator[Pair]:
-    """Yield batches with their corrupted versions; ValueError if tokens do not correspond."""
+    """Yield batches with their corrupted versions. Raises ValueError if their shapes or masks differ."""
     for number, (batch, other) in enumerate(itertools.zip_longest(batches, corrupted)):
         if batch is None or other is None:
             raise ValueError(f"corrupted: got {'more' if batch is None else 'fewer'} batches than `batches`")

@@ -49,7 +49,8 @@ def successors(probe: Probe) -> tuple[Floats, Floats]:
 
     Only the logits of the sequence's tokens are compared. The control is the same for the token before (of
     the first, the last), so that heads that write any neighbour are not above it. Raises ValueError without a
-    tokenizer, or if a sequence has too few texts of one token; ModelError as `Direct`.
+    tokenizer, or if a sequence has too few texts of one token. Raises
+    ModelError as `Direct`.
     """
     if probe.tokenizer is None:
         raise ValueError("tokenizer: missing; the behaviour 'successor' reads texts")

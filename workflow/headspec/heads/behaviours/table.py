@@ -55,23 +55,23 @@ def head_behaviours(
 ) -> pd.DataFrame:
     """Return what each head of a decoder does, compared with a control.
 
-    By default, a sequence is the token that begins a text and `tokens` different random ones, twice (Olsson
+    By default, a sequence is the token that begins a text and `tokens` different random tokens, twice (Olsson
     et al. 2022). Scores are mean attention weights:
 
-    - ``previous_token``: of the token before; control: the mean over all other tokens
+    - ``previous_token``: on the token before; control: the mean over all other tokens
     - ``duplicate_token``: from a token's second occurrence to its first
     - ``induction``: from a token's second occurrence to the token after the first
-    - ``first_token``: of the first token of the sequence (attention sink); control as of ``previous_token``
+    - ``first_token``: on the first token of the sequence (attention sink); control as of ``previous_token``
 
-    The control of the second and third is the weight at the same places of sequences whose second half is of
-    other random tokens. Four more read texts:
+    The control of the second and third is the weight at the same places in sequences whose second half
+    consists of other random tokens. Four more behaviours read texts:
 
     - ``retrieval``: share of the tokens of a number, hidden in other sentences, that the model copies while
       the head attends to them more than to any other token (Wu et al. 2024); control: the same, of another
       number there
     - ``function_vector``: rise of the probability of the answer in prompts whose examples have shuffled
-      answers, when the head's context vector at the last token is its mean over prompts with right ones (Todd
-      et al. 2024); control: with its mean over other prompts with shuffled ones
+      answers, when the head's context vector at the last token is its mean over prompts with right answers
+      (Todd et al. 2024); control: with its mean over other prompts with shuffled answers
     - ``name_mover``: weight of the last token of your `prompts` on the answer, such as the name that is to
       follow (Wang et al. 2023); control: on the other text
     - ``successor``: share of the tokens of `orders` for which the head's output, through W_O, the last norm
@@ -83,6 +83,7 @@ def head_behaviours(
     ----------
     model : a decoder of transformers that `HeadGates` takes
     tokenizer : says which token begins a text, and which are special and not drawn; by default the config
+        says so
     behaviours : names of those above
     start : id of the token that begins a text; by default of the tokenizer or, without one, of the config
     sequences : number of sequences, at least two; for ``function_vector``, of prompts for each task;

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 class HeadSet(NamedTuple):
-    """A set of heads: none, the most or least important ones, one of several random sets, or all."""
+    """A set of heads: none, the most or least important heads, one of several random sets, or all."""
 
     order: str
     fraction: float

@@ -82,8 +82,8 @@ def of_difference(
 def _reaches(values: Floats, tail: float) -> Floats:
     """Return how far the mean of values (n,) may lie above and below the truth, each with probability `tail`.
 
-    Hall's third transformation of t corrects for skewed values, such as losses, whose small samples often
-    miss the few large ones.
+    Hall's third transformation of t corrects for skewed values, such as losses, of which small samples
+    often miss the few large values.
     """
     n, error = len(values), values.std(ddof=1) / np.sqrt(len(values))
     t = np.array([-1, 1]) * stdtrit(n - 1, tail)
