@@ -190,7 +190,8 @@ def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
     Like `over_seeds_and_examples`, with variance components from the mean squares of the grid. With one or
     two seeds, it is Student's t interval over draws. Simulated coverage of 95 % intervals is 93 to 97 % for
     3, 5 and 10 seeds and five draws, whatever the shares of seeds, draws and their interaction. With ten
-    draws and three seeds it can be 92 %, with three draws 98 %; two draws are too few for a guarantee.
+    draws and three seeds it can be 92 %, with three draws 98 %; two draws are too few for a guarantee, and
+    with one draw bounds are nan.
     """
     n, draws = grid.shape
     over_draws = grid.mean(axis=0).var(ddof=1) / draws

@@ -40,6 +40,11 @@ def write_page(
     title : of the page
     about : a paragraph below the title
 
+    Raises
+    ------
+    ValueError
+        A part is neither a table nor scores (layers, heads) of at least one head.
+
     Examples
     --------
     >>> headspec.write_page("heads.html", {"Curve": curve, "Map": scores, "Heads": ranked_heads(scores)})

@@ -17,8 +17,7 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
     """Return relative performance P(i | prune j) = M_i(prune j) / M_i(base) (Li et al. 2023, Eq. 5).
 
     `matrix` (..., k, k) is the metric of evaluated task i (last axis) when the heads of task j are pruned,
-    `base` (..., k) that without pruning. P has the shape of `matrix`, and is nan where the base is not above
-    0.
+    `base` (..., k) that without pruning. P is (..., k, k), and nan where the base is not above 0.
     """
     matrix, base = np.asarray(matrix, dtype=float), np.asarray(base, dtype=float)[..., None, :]
     shape = np.broadcast_shapes(matrix.shape, base.shape)
