@@ -1,6 +1,7 @@
 """The study, models x mixtures of tasks x methods x seeds, and its training runs."""
 
 import itertools
+import math
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -150,7 +151,8 @@ class Study(Section):
     @property
     def list_draws(self) -> int:
         """Number of random masks for each head list, enough for p to reach 1 - confidence."""
-        return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
+        least = math.ceil(1 / (1 - self.dissociation.confidence) - 1 - 1e-9)  # despite binary rounding
+        return max(self.pruning.draws, least)
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
