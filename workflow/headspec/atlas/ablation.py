@@ -38,9 +38,9 @@ ABLATED = Schema(
 class Ablated:
     """Losses and predictions of n examples, by measure, with each head ablated in turn.
 
-    `loss` and `prediction` are those of the whole model, (n,), the latter also (n, values). `increase` (of
-    the loss) and `predictions` map measures to (n, layers, heads), the latter also (n, layers, heads,
-    values); nan where there is no head.
+    `loss` and `prediction` are those of the whole model, (n,). `increase` (of the loss) and `predictions` map
+    measures to (n, layers, heads), nan where there is no head. If examples have several numbers, those of
+    predictions are on a last axis.
     """
 
     loss: np.ndarray

@@ -61,7 +61,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
                                attend to only one token are left out
     =========================  =======================================================================
 
-    Unless stated otherwise, all real tokens attend, including special ones, and count equally. Weights are
+    Unless stated otherwise, all real tokens attend, special tokens too, and count equally. Weights are
     not renormalised over the tokens that remain. Rows of `weights`, (batch, heads, tokens, tokens), attend to
     columns. With `seen`, the attended tokens of another text, the statistics `OF_PLACES` are left out.
     """

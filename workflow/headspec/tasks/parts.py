@@ -135,7 +135,7 @@ def plug(folders: Iterable[Path]) -> None:
 
 
 def _find_plugged() -> None:
-    """Search the package of kinds in the folders beside those of plugins, too."""
+    """Make imports of kinds search the folders that hold those of plugins, too."""
     import_module(PACKAGE).__path__[1:] = dict.fromkeys(str(folder.parent) for folder in plugged().values())
 
 

@@ -172,7 +172,7 @@ def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
 
 
 def small(layer: nn.Linear) -> nn.Linear:
-    """Initialise a layer with small weights and no bias."""
+    """Initialise a layer with small weights and a bias of 0, and return it."""
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer

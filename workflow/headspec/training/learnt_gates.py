@@ -137,7 +137,7 @@ class LearntGates(Protocol):
         """Return the scalar added to the loss of a batch."""
 
     def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
-        """Return gates without noise for `scores`, (layers, heads); without `count`, keep the open ones."""
+        """Return gates without noise for `scores`, (layers, heads); without `count`, keep open heads."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -148,7 +148,7 @@ class L0(nn.Module):
     """Hard Concrete gates with a penalty on the expected number of open heads (Voita et al. 2019).
 
     `penalty` is the coefficient per head. He and Choi (2021) penalise the mean over heads: their coefficient
-    is this one times the number of heads.
+    is `penalty` times the number of heads.
     """
 
     def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
@@ -250,7 +250,7 @@ class Soft(nn.Module):
 
 
 class Partial:
-    """Gates of all heads, learnt for the `free` heads and open for the `fixed` ones.
+    """Gates of all heads, learnt for the `free` heads and open for the `fixed` heads.
 
     `gates` are of the free heads, (free,); both masks are bool (layers, heads), and no other heads exist.
     """

@@ -130,7 +130,7 @@ class Plan:
     samples : training examples per task for importance
     exists : bool (layers, heads), the heads of the model
     fixed : bool (layers,), layers that keep all heads
-    count : number of heads that each set keeps, including fixed ones; None to keep what the method leaves
+    count : number of heads that each set keeps, including fixed heads; None to keep what the method leaves
         open
     learning : number of steps in which gates learn or heads close
     seed : seed of the run

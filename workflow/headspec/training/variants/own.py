@@ -1,6 +1,6 @@
 """Important attention-head training (IAT): a batch updates only the heads of its task.
 
-The other rows of W_Q, W_K and W_V, and their moments, stay bitwise the same. With adapters, these are rows of
+The other rows of W_Q, W_K and W_V, and their moments, stay bitwise the same. With adapters, they are rows of
 W + B A.
 """
 

@@ -163,7 +163,7 @@ class Questions(Texts):
         return rows
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return rows with moved answers, or only long ones, any of which deserves a warning.
+        """Return rows with moved answers or with only long answers, any of which deserves a warning.
 
         The numbers of words are left out, since long contexts are read in windows.
         """

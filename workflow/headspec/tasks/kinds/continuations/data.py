@@ -89,7 +89,7 @@ class AnswerPairs(Pairs):
         return _kept(texts.assign(label=pd.Series(written, index=frame.index)), kept)
 
     def claims(self, labels: pd.Series) -> pd.Series:
-        """Return the right answer of each example (it may have several wrong ones)."""
+        """Return the right answer of each example (it may have several wrong answers)."""
         return labels.map(lambda label: answers(label)[0])
 
 

@@ -43,7 +43,7 @@ class Writer(TokenHead):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """As in `TaskHead`; in the decoder, the start token and all of the text but the last token attend."""
+        """Return what `TaskHead` does; in the decoder, the start token and all but the last token attend."""
         written = begun(model.encoder, batch.labels.ids), batch.labels.real
         source = batch.input_ids, batch.attention_mask.bool()
         return {ENCODER: source, DECODER: written, CROSS: written}
