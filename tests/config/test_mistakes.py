@@ -97,6 +97,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
      "tasks.sst2.metrics.1: got 'f1' for 3 classes, expected accuracy or matthews."),
     ({"tasks.sst2.labels": {0: "neg", 1: "neg"}}, ": got neg, expected at least two classes."),
     ({"tasks.sst2.labels": ["neg", "pos", "neg"]}, ": 'neg' is listed twice, expected each entry once."),
+    ({"tasks.sst2.labels": ["neg", None, "pos"]}, ": got None in the list, expected names of classes."),
+    ({"tasks.sst2.labels": ["neg", ["pos"]]}, ": got ['pos'] in the list, expected names of classes."),
     ({"tasks.sst2.labels": {1: "pos", "1": "neg"}}, ": '1' is listed twice, expected each entry once."),
     ({"tasks.sst2.labels": 2}, ": got 2, expected mapping of name to text or list of text..."),
     ({"tasks.stsb.labels": {"0": "low", "1": "high"}}, ": got high, low for type regression..."),

@@ -91,6 +91,7 @@ def test_effects_on_generated_answers_are_falls_of_their_metric(tmp_path):
     [
         ({"share": 5}, "share: got 5, expected a number between 0 and 1"),
         ({"passes": 3}, "passes: got 3, expected at least 8"),
+        ({"loss": max, "metric": "accuracy"}, "loss: not used with a metric; expected one of them"),
     ],
 )
 def test_what_estimates_nothing_is_refused(given, message):

@@ -29,6 +29,8 @@ def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
     heads = head_settings.read_head_list(str(tmp_path / name), "key")
     assert heads == [[0, 3], [2, 1]]
     assert np.argwhere(masks.listed_heads_mask(heads, EVERY, "key")).tolist() == heads
+    two = np.ones((3, 2), dtype=bool)  # where pairs have the width of a mask
+    assert np.argwhere(masks.listed_heads_mask([[0, 1], [2, 0]], two, "key")).tolist() == [[0, 1], [2, 0]]
 
 
 @pytest.mark.parametrize(

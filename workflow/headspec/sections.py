@@ -99,7 +99,9 @@ def _in_paths(value: float) -> float:
 def _labels(value: Any) -> Any:
     """Return labels as a mapping from text to class names; in a list, each label is its own name."""
     if isinstance(value, list):
-        value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
+        if strange := [label for label in value if not isinstance(label, (str, int, float))]:
+            raise ValueError(f"got {strange[0]!r} in the list, expected names of classes")
+        value = {label: label for label in _distinct(value)}
     if not isinstance(value, dict):
         return value
     _distinct([str(_bool_as_text(label)) for label in value])

@@ -110,8 +110,11 @@ def listed_heads_mask(
 
     Raises DataError, naming the config `key`, if the model has no such head or the list has all its heads.
     """
+    by_layer: dict[int, list[int]] = {}
+    for layer, head in heads:
+        by_layer.setdefault(layer, []).append(head)
     try:
-        mask = head_arrays.mask([tuple(each) for each in heads], exists, key)
+        mask = head_arrays.mask(by_layer, exists, key)
     except ValueError as error:
         raise DataError(str(error)) from None
     if len(heads) == exists.sum():

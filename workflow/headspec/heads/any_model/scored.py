@@ -261,7 +261,7 @@ class Scored:
                 self.start(some(batch, part, main), donors, shift + part.start)
             try:
                 return compute(self).detach()
-            except RuntimeError:
+            except (RuntimeError, MemoryError):
                 self.n = 0  # these examples start again
                 raise
 

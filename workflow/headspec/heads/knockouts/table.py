@@ -82,6 +82,8 @@ def joint_knockouts(
     for name, value in (("share", share), ("confidence", confidence)):
         if not 0 < value < 1:
             raise ValueError(f"{name}: got {value:g}, expected a number between 0 and 1")
+    if loss is not None and metric is not None:
+        raise ValueError("loss: not used with a metric; expected one of them")
     if passes is not None and passes < FEWEST:
         raise ValueError(f"passes: got {passes}, expected at least {FEWEST}")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}

@@ -54,10 +54,10 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
     """Return groups of tasks for at most `encoders` encoders, by model, with what is known of their gains.
 
     Groups are chosen by measured gains if all pairs were trained, else by gains predicted by `baseline+all`;
-    without gains, by a measure of similarity. `by` names another choice. The figure is written to `figure`, by
-    default in `results`; with several models, each has one, with its name added. Raises MissingError without
-    any of these tables; HeadspecError for an unknown `by`, or if `encoders` is not from 1 to the number of
-    tasks.
+    without gains, by a measure of similarity. `by` names another choice. The figure is written to `figure`,
+    by default in `results`; with several models, each has one, with its name added. Raises MissingError
+    without any of these tables; HeadspecError for an unknown `by`, or if `encoders` is not from 1 to the
+    number of tasks.
     """
     paths = {name: results / "tables" / f"{name}.parquet" for name in TABLES}
     frames = {name: tables.read(path.absolute()) for name, path in paths.items() if path.exists()}
