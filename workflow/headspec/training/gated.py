@@ -120,7 +120,7 @@ class Stepwise(Fixed):
 class Learning(Gating):
     """Gates that learn during the first `steps`; then kept heads are open and the others closed.
 
-    `gates` are those of each set, `count` the number of heads that a set keeps (None: all open ones), `rate`
+    `gates` are those of each set, `count` the number of heads that a set keeps (None: all open), `rate`
     the learning rate of the gates' own optimizers. Noise depends only on the seed and the step number.
     """
 
