@@ -79,7 +79,7 @@ def backward(
     activations of only one at a time. Processes that train together each compute a share of the batch.
     `losses` returns each example's loss, (examples,), for a batch or a part; `parameters` receive gradients,
     and must have none yet. Returns the mean loss, a scalar, and the number of microbatches used. Raises
-    torch's RuntimeError if memory runs out even with the smallest microbatches.
+    torch's RuntimeError, or MemoryError, if memory runs out even with the smallest microbatches.
     """
     before = random_state()
     size = len(batch.rows)
