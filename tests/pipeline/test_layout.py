@@ -57,6 +57,19 @@ def test_tables_of_traits_are_those_of_tasks_alone():
     ])  # fmt: skip
 
 
+def test_traits_of_prompted_models_come_from_prompted_runs():
+    asked = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}}
+    tasks = dict.fromkeys("abc", asked)
+    study = layout(
+        models={"llama": {"source": "llama"}}, tasks=tasks, mixtures={"pairs": [*tasks]},
+        methods=["prompted"], similarity={"measures": ["top-heads"]},
+    )  # fmt: skip
+    assert files.compared_tables(Job(study, Wildcards())) == [
+        f"results/tiny/runs/llama/{task}/prompted/seed{seed}/importance.parquet"
+        for seed in (0, 1) for task in tasks
+    ]  # fmt: skip
+
+
 def test_a_preview_is_of_the_first_method_that_a_study_has():
     first = [(run.mixture, run.method, run.seed) for run in layout().preview]
     assert first == [("tone+topic", "tuned", 0), ("tone+topic", "tuned", 1)]
