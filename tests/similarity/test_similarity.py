@@ -150,6 +150,12 @@ def test_the_page_has_every_measure_those_that_are_directed_and_those_that_train
     ]
 
 
+def test_entries_say_which_measures_have_no_seed():
+    entries = similarity_measures.entries(similarity_measures.MEASURES, "single")
+    without = [name for name, entry in entries.items() if not entry["single"]]
+    assert without == similarity_measures.seedless(similarity_measures.MEASURES) == ["paradigm", "text"]
+
+
 # --- the table
 
 
