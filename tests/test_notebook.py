@@ -418,7 +418,7 @@ def run(*names_of_pages: str) -> dict:
 
 def test_the_code_of_the_pages_runs(named, caplog):
     """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
-    names = run("notebook.md")
+    names = run("code/notebook.md", "methods/decoders.md")
     usual = "headspec.load", "metric: none of"  # a random model writes no stop string
     told = [record.message for record in caplog.records if record.name == "headspec"]
     assert all(any(words in message for words in usual) for message in told)
@@ -433,22 +433,20 @@ def test_the_code_of_the_pages_runs(named, caplog):
     assert names["small"].num_parameters() < names["model"].num_parameters()
     np.testing.assert_allclose(names["scores"], np.abs(names["signed"]).mean(0), rtol=1e-4)
     np.testing.assert_allclose(names["exact"], names["single"].mean(0), rtol=1e-4)
-    assert {*re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "notebook.md").read_text(), re.M)} == {
-        "score",
-        *SCORES,
-        *BEHAVIOURS,
-    }
+    for page, named_there in ("code/notebook.md", ["score", *SCORES]), ("methods/decoders.md", BEHAVIOURS):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert {*re.findall(r"^\| `(\w+)` \|", text, re.M)} == {*named_there}
 
 
 def test_the_code_of_the_page_on_transformers_4_runs(named):
-    names = run("from-transformers-4.md")
+    names = run("code/from-transformers-4.md")
     assert names["mask"].grad.abs().max() > 0
     assert headspec.HeadGates(names["model"]).exists[0].sum() == names["gates"].heads - 2
 
 
 def test_transformers_says_what_the_page_on_transformers_4_quotes():
     model = any_model.model("roberta").eval()
-    ids, page = any_model.ids(), (ROOT / "docs" / "from-transformers-4.md").read_text(encoding="utf-8")
+    ids, page = any_model.ids(), (ROOT / "docs/code/from-transformers-4.md").read_text(encoding="utf-8")
     with torch.no_grad():
         assert torch.equal(model(ids, head_mask=torch.zeros(2, 4)).logits, model(ids).logits)  # ignored
     for name in ("prune_heads", "get_head_mask"):

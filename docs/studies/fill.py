@@ -80,7 +80,7 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         keep(Path(sys.argv[1]), sys.argv[2:])
     widen()
-    for path in sorted(STUDIES.parent.glob("*.md")):
+    for path in sorted(STUDIES.parent.rglob("*.md")):
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name, figure in FIGURES.items():
         figure().savefig(STUDIES.parent / "assets" / name, dpi=200)

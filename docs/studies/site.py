@@ -21,7 +21,7 @@ STUDIES = sorted({path.parents[1] for path in TABLES if path.stem in STUDY_TABLE
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the explorer of every study, notebooks and the page of functions."""
-    files.append(File.generated(config, "functions.md", content=functions.page()))
+    files.append(File.generated(config, "code/functions.md", content=functions.page()))
     with TemporaryDirectory() as folder:
         for study in STUDIES:
             content = write_explorer(study, Path(folder) / "page.html").read_bytes()
@@ -54,5 +54,5 @@ def on_page_markdown(markdown: str, page: object, **_: object) -> str:
     """Name the explorers where the site has `<!-- explorers -->`; links to notebooks lead to their pages."""
     links = "\n".join(f"- [{study.name}](explorers/{study.name}.html)" for study in STUDIES)
     for path in NOTEBOOKS:
-        markdown = markdown.replace(f"(examples/{path.name})", f"(examples/{path.stem}.md)")
+        markdown = markdown.replace(f"examples/{path.name})", f"examples/{path.stem}.md)")
     return markdown.replace("<!-- explorers -->", links)

@@ -124,7 +124,7 @@ def test_pruned_models_by_the_heads_that_are_removed(monkeypatch, tmp_path, caps
     sizes = [float(line.split("|")[2]) for line in lines[2:]]
     assert len(sizes) == len(pruned.REMOVED) + 2
     stated = between(
-        (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8"), pruned.BEGIN, pruned.END, ""
+        (ROOT / "docs/code/notebook.md").read_text(encoding="utf-8"), pruned.BEGIN, pruned.END, ""
     )
     assert pruned.BEGIN in stated
 

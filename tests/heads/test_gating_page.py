@@ -7,7 +7,7 @@ import pytest
 from support import pages
 from support.paths import ROOT
 
-PAGE = ROOT / "docs" / "gating.md"
+PAGE = ROOT / "docs/code/gating.md"
 
 
 def test_the_page_has_the_numbers_of_its_code():
@@ -25,7 +25,7 @@ def test_the_page_has_the_numbers_of_its_code():
     assert names["in_time"] < 1e-5 and f"off by {names['late']:.2f} on average" in text
 
 
-@pytest.mark.parametrize("page", ["notebook.md", "from-transformers-4.md"])
+@pytest.mark.parametrize("page", ["code/notebook.md", "code/from-transformers-4.md"])
 def test_pages_on_ones_own_model_begin_with_the_installation(page):
     first, *_ = pages.blocks(ROOT / "docs" / page)
     assert first.text == "pip install headspec\n"

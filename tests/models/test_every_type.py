@@ -33,7 +33,7 @@ QUICK = {
 
 @pytest.mark.parametrize("kind", cases(TAKEN, QUICK.__contains__))
 def test_heads_are_gated_scored_pruned_and_evaluated(kind):
-    """What else works, or why not, is what docs/architectures.md says."""
+    """What else works, or why not, is what docs/code/architectures.md says."""
     assert type_facts.found(kind) == type_facts.stated()[kind]
 
 

@@ -234,7 +234,7 @@ def test_the_page_s_example_in_four_bits_runs(tmp_path, monkeypatch):
     """On a tiny model, whose vocabulary takes shorter sequences."""
     pytest.importorskip("bitsandbytes")
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/methods/decoders.md").read_text(encoding="utf-8")
     code = next(block for block in text.split("```py\n")[1:] if "load_in_4bit" in block).split("```")[0]
     folder = language.make("llama", tmp_path / "m")
     short = code.replace("behaviours(model, tokenizer)", "behaviours(model, tokenizer, tokens=24)")

@@ -184,7 +184,7 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
 def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     """A model is loaded, trained, scored and pruned, as the page has it."""
     monkeypatch.chdir(tmp_path)
-    code, *_ = blocks(ROOT / "docs" / "library.md", "python")
+    code, *_ = blocks(ROOT / "docs/code/library.md", "python")
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["importances"]["topic"].shape == (6, 12)
@@ -195,7 +195,7 @@ def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
 
 def test_the_architecture_page_has_the_packages_by_layer():
     """From `config` on, those of the contract that `lint-imports` compares with the code."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/code/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?`) \|", page.partition("## Packages")[2].partition("\n## ")[0], re.M)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
@@ -205,7 +205,7 @@ def test_the_architecture_page_has_the_packages_by_layer():
 
 
 def test_terms_on_the_architecture_page_are_names_in_the_code():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/code/architecture.md").read_text(encoding="utf-8")
     section = page.partition("## Terms")[2].partition("\n## ")[0]
     terms = [term for line in section.splitlines() for term in re.findall(r"`(\w+)`", line) if line[0] == "-"]
     code = " ".join(path.read_text() for path in [*LIBRARY.rglob("*.py"), *LIBRARY.parent.rglob("*.smk")])

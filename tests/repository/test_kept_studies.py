@@ -18,7 +18,7 @@ STUDIES = sorted(path.parent for path in KEPT.glob("*/config.yaml"))
 sys.path.append(str(KEPT))
 fill = importlib.import_module("fill")
 kept = importlib.import_module("pages.kept")
-PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
 
 
 def test_pages_have_the_numbers_of_the_studies():

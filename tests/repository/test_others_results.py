@@ -13,7 +13,7 @@ import headspec
 from support import pages
 from support.paths import ROOT, SHARED
 
-PAGE = ROOT / "docs" / "others-results.md"
+PAGE = ROOT / "docs/methods/others-results.md"
 OUTSIDE = SHARED / "outside"
 MATRIX, MODELS = (block.text for block in pages.blocks(PAGE) if block.language == "python")
 published = pytest.mark.needs("shared data")

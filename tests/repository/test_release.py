@@ -46,7 +46,7 @@ def test_the_address_of_the_repository_is_that_of_the_metadata_everywhere():
     assert {place: owner for place, owner in found.items() if owner != OWNER} == {}
     named = {place.rpartition(":")[0] for place in found}
     files = {"pyproject.toml", "mkdocs.yml", "CITATION.cff", ".zenodo.json", "workflow/Snakefile"}
-    assert files | {"config/README.md", "docs/notebook.md", "envs/Containerfile"} <= named
+    assert files | {"config/README.md", "docs/code/notebook.md", "envs/Containerfile"} <= named
     assert {URLS[name].removeprefix(URLS["Repository"]) for name in ("Changelog", "Issues")} == {
         "/blob/main/CHANGELOG.md", "/issues",
     }  # fmt: skip

@@ -139,7 +139,7 @@ def test_every_trait_has_a_function_that_reads_its_table():
 
 
 def test_the_page_has_every_measure_those_that_are_directed_and_those_that_train_nothing():
-    page = (ROOT / "docs" / "similarity.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/methods/similarity.md").read_text(encoding="utf-8")
     every = similarity_measures.MEASURES
     rows = [name for cell in re.findall(r"^\| (`.+?) \|", page, re.M) for name in re.findall("`(.+?)`", cell)]
     assert sorted(rows) == sorted(every)

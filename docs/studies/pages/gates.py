@@ -157,7 +157,7 @@ def roles() -> str:
         for row in more.rename(columns={"name": "name_"}).itertuples()
     )
     return (
-        "Tests that find more heads with a [role](gates.md#roles) kept than by chance within layers: "
+        "Tests that find more heads with a [role](methods/gates.md#roles) kept than by chance within layers: "
         f"{len(more)} of {found['p_value'].notna().sum()} ({cells}).\n"
     )
 

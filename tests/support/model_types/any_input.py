@@ -1,4 +1,4 @@
-"""Models whose inputs are unusual, and what works for them: the table of docs/architectures.md."""
+"""Models whose inputs are unusual, and what works for them: the table of docs/code/architectures.md."""
 
 import re
 import tempfile
@@ -321,7 +321,7 @@ BEGIN, END = (
     "<!-- inputs: written by python -m support.model_types.any_input -->",
     "<!-- end of inputs -->",
 )
-PAGE = ROOT / "docs" / "architectures.md"
+PAGE = ROOT / "docs/code/architectures.md"
 
 
 def table(rows: list[list[str]]) -> str:

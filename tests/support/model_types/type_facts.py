@@ -30,7 +30,7 @@ from support.paths import ROOT
 from support.tiny import CPU
 
 TEXTS = 3
-PAGE = ROOT / "docs" / "architectures.md"
+PAGE = ROOT / "docs/code/architectures.md"
 
 
 def same(one: torch.Tensor, other: torch.Tensor, tolerance: float = 1e-4) -> bool:
@@ -263,7 +263,7 @@ def _marks(part: str) -> tuple[str, str]:
 
 
 def on_the_page(part: str) -> str:
-    """A part of docs/architectures.md that is written from here."""
+    """A part of docs/code/architectures.md that is written from here."""
     begin, end = _marks(part)
     return PAGE.read_text().split(begin)[1].split(end)[0].strip()
 

@@ -148,7 +148,7 @@ def test_code_that_reads_results_runs(finished, tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "demo").symlink_to(finished.results)
     monkeypatch.chdir(tmp_path)
-    page = [block for block in BLOCKS if block.page == "docs/library.md"]
+    page = [block for block in BLOCKS if block.page == "docs/code/library.md"]
     _, *rest = [block for block in page if block.language == "python"]
     assert rest
     for block in rest:

@@ -84,7 +84,7 @@ def test_keys_that_restore_the_papers_method_are_in_the_config():
     known = {
         f"{path}.{key}" if path else key for path, node in sections(schema()) for key in node["properties"]
     }
-    page = (ROOT / "docs" / "reproduction.md").read_text().partition("## Differences from the paper")[2]
+    page = (ROOT / "docs/methods/reproduction.md").read_text().partition("## Differences from the paper")[2]
     lines = [line for line in page.splitlines() if line.count("|") >= 5]
     named = {key for line in lines for key in re.findall(r"`([a-z][\w.<>]*)[`:]", line.split("|")[-2])}
     assert len(named) > 20

@@ -20,7 +20,7 @@ from support.running.studies import CONFIG, HEADS, LAYERS, SMALL, TONE, Folder, 
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = [block for block in blocks(ROOT / "docs" / "extending.md") if block.title]
+BLOCKS = [block for block in blocks(ROOT / "docs/code/extending.md") if block.title]
 STUDY: dict[str, Any] = SMALL | {
     "seeds": [0, 1],
     "tasks": CONFIG["tasks"] | {"replies": {"source": "texts/replies.tsv", "type": "poisson"}},

@@ -54,8 +54,8 @@ class Study(Section):
     )
     plugins: Distinct[str] = Field(
         [],
-        description="modules with [measures and pruning methods](extending.md#a-plugin), by import name "
-        "or path (`*.py`), and folders of [kinds of tasks](extending.md#a-kind-of-task)",
+        description="modules with [measures and pruning methods](code/extending.md#a-plugin), by import name "
+        "or path (`*.py`), and folders of [kinds of tasks](code/extending.md#a-kind-of-task)",
     )
     jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(

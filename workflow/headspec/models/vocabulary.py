@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VOCABULARY = Schema(
     {"token": INT, "piece": TEXT, "score": FLOAT},
     keys=1,
-    row="token of a [described model](translation.md#a-translator-of-your-own)",
+    row="token of a [described model](methods/translation.md#a-translator-of-your-own)",
     paths=("vocabulary/{model}.parquet",),
     about={
         "token": "its number",

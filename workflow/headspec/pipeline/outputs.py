@@ -63,7 +63,7 @@ COLUMNS = {
     "or with `label_values`",
     "label_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "layer": "layer of that attention",
-    "measure": "measure of [heads](atlas.md#measures) or of [similarity](similarity.md)",
+    "measure": "measure of [heads](methods/atlas.md#measures) or of [similarity](methods/similarity.md)",
     "method": f"training method: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
     "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
@@ -90,7 +90,7 @@ COLUMNS = {
     "log-likelihood; null with `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
-    "predictor": "[predictor](grouping.md) of gains; `size`: training examples of the source per example of "
+    "predictor": "[predictor](methods/grouping.md) of gains; `size`: training examples of the source per example of "
     "the target",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "ranking by which heads are pruned",

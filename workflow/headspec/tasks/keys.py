@@ -79,7 +79,7 @@ class TaskKeys(Section):
     )
     test: dict[Name, str] = Field(
         {},
-        description="[file of the GLUE server](iat.md#glue-submissions), such as `CoLA`: the split to "
+        description="[file of the GLUE server](methods/iat.md#glue-submissions), such as `CoLA`: the split to "
         "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[str], Field(min_length=1)] = Field(

@@ -52,9 +52,9 @@ class Atlas(Section):
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
         ],
-        description="[measures](atlas.md#measures) by which heads are pruned cumulatively, besides random "
+        description="[measures](methods/atlas.md#measures) by which heads are pruned cumulatively, besides random "
         "orders; `rescored`: importance, recomputed after every step; `l0` to `subset-hard`: "
-        "[gates](atlas.md#which-measure-to-believe) with the settings of `gates`",
+        "[gates](methods/atlas.md#which-measure-to-believe) with the settings of `gates`",
     )  # fmt: skip
     bottom: bool = Field(
         False,

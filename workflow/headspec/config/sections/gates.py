@@ -35,7 +35,7 @@ class Gates(Section):
     mixtures: Distinct[str] = Field([], description="mixtures, or tasks alone, to prune; by default all")
     pruning_methods: Annotated[Distinct[MethodName], Field(min_length=1)] = Field(
         ["importance", "rescored", "l0", "l0-target", "subset", "random", "random-by-layer"],
-        description="[pruning methods](gates.md#pruning-methods) to choose the heads to keep",
+        description="[pruning methods](methods/gates.md#pruning-methods) to choose the heads to keep",
     )
     scope: Annotated[Distinct[Literal["shared", "per_task"]], Field(min_length=1)] = Field(
         ["shared"],
@@ -70,6 +70,6 @@ class Gates(Section):
     )
     keep_models: Distinct[Made] = Field(
         [],
-        description="pruning methods whose models are saved, for [export](gates.md#export) and "
-        "[roles](gates.md#roles)",
+        description="pruning methods whose models are saved, for [export](methods/gates.md#export) and "
+        "[roles](methods/gates.md#roles)",
     )

@@ -37,7 +37,7 @@ class IAT(Section):
         description="weights of a head: its rows of W_Q, W_K and W_V; with `qkvo` also its columns of W_O",
     )
     controls: Distinct[Control] = Field(
-        ["random"], description="[variants](iat.md#what-is-compared) to compare with"
+        ["random"], description="[variants](methods/iat.md#what-is-compared) to compare with"
     )
     sweep_controls: bool = Field(False, description="combine controls with every alpha and delta, too")
     rate: Rate = Field(

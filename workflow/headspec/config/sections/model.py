@@ -45,7 +45,7 @@ class Model(Section):
         "local folder with config, tokenizer and safetensors weights",
     )
     transformer: Transformer | None = Field(
-        None, description="instead of `source`: a [translator](translation.md) to train"
+        None, description="instead of `source`: a [translator](methods/translation.md) to train"
     )
     sha256: Checksum | None = Field(
         None, description="SHA-256 of the weights file, or its first digits, to verify"
@@ -79,6 +79,6 @@ class Model(Section):
     )
     heads: dict[Name, str] = Field(
         {},
-        description="[lists of heads](atlas.md#heads-from-elsewhere) to evaluate: name: a table with the "
+        description="[lists of heads](methods/atlas.md#heads-from-elsewhere) to evaluate: name: a table with the "
         "columns `layer` and `head`, from 0",
     )

@@ -15,7 +15,7 @@ class Similarity(Section):
     """Similarity of the tasks of `mixtures.pairs`, to correlate with their dissociation."""
 
     measures: Distinct[Measure] = Field(
-        [], description="[measures](similarity.md); `cnm` needs the section `brain`"
+        [], description="[measures](methods/similarity.md); `cnm` needs the section `brain`"
     )
     sentences: str | None = Field(
         None,
@@ -62,7 +62,7 @@ class Brain(Section):
     voxels: Literal["all", "reliable"] = Field(
         "all",
         description="`reliable`: those that [other subjects' responses "
-        "predict](similarity.md#how-a-score-is-made)",
+        "predict](methods/similarity.md#how-a-score-is-made)",
     )
     nuisance: Distinct[str] = Field(
         [],

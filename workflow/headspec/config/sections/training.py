@@ -49,7 +49,7 @@ class Training(Section):
     clip: Positive | None = Field(1.0, description="maximum gradient norm; `null`: no clipping")
     label_smoothing: FractionBelowOne = Field(
         0.0,
-        description="for [translation](translation.md)",
+        description="for [translation](methods/translation.md)",
     )
     sampling: Sampling = Field(
         "proportional", description="how often each task is sampled (Stickland & Murray 2019)"

@@ -162,12 +162,12 @@ def architecture(path: Path, model: Model, key: str) -> str:
     if path.is_dir() and not known(config):
         raise ModelError(
             f"{key}.source: '{model.source}' is of type {config['model_type']}, which is not a type of "
-            f"transformers; expected one of docs/architectures.md.{nearest(config['model_type'], types())}"
+            f"transformers; expected one of docs/code/architectures.md.{nearest(config['model_type'], types())}"
         )
     if reason := refused(config):
         raise ModelError(
             f"{key}.source: '{model.source}' is of type {config['model_type']}, which studies do not "
-            f"support, because {reason}; docs/architectures.md lists the supported types"
+            f"support, because {reason}; docs/code/architectures.md lists the supported types"
         )
     for name in _kernels(config):
         raise ModelError(

@@ -44,7 +44,7 @@ SCHEMAS = {
         about={
             "against": "ranking whose area is subtracted, `random`, `importance`, or `same_layers`, random "
                 "orders with as many heads of each layer; null for the area itself",
-            "value": "[area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the "
+            "value": "[area](methods/atlas.md#which-measure-to-believe) under the pruning curve, a mean of the "
                 "metric; or a difference of areas",
         },
     ),

@@ -27,7 +27,7 @@ GAIN_PREDICTIONS = Schema(
      "predicted": FLOAT},
     keys=5,
     about={
-        "gain": "[gain](grouping.md) of the target from the source; null if unknown",
+        "gain": "[gain](methods/grouping.md) of the target from the source; null if unknown",
         "predicted": "gain predicted from pairs without the left-out tasks; with one left out the mean of "
             "two predictions, without the source and without the target; null if the predictor lacks values "
             "or is constant",

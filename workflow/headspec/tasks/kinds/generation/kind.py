@@ -82,7 +82,7 @@ class Generation(Kind):
             str | None,
             Field(
                 None,
-                description="of generation: the score that a [plugin](extending.md#a-plugin) declares, for "
+                description="of generation: the score that a [plugin](code/extending.md#a-plugin) declares, for "
                 "the metric `generated_score`",
             ),
         ),
