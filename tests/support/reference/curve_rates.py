@@ -1,4 +1,4 @@
-"""How often intervals of curves miss the truth: ``python -m support.reference.curve_rates docs/code/notebook.md``.
+"""How often intervals of curves miss: ``python -m support.reference.curve_rates docs/code/notebook.md``.
 
 Heads matter by margins, normal over examples, sets of heads and both: an example is right with a margin above
 0, and its loss is log(1 + exp(-2 * margin)), whose distribution is skewed. Unpruned models have margins that

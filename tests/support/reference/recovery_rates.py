@@ -1,4 +1,4 @@
-"""How often intervals of `recovery` miss: ``python -m support.reference.recovery_rates docs/code/notebook.md``.
+"""How often those of `recovery` miss: ``python -m support.reference.recovery_rates docs/code/notebook.md``.
 
 As in `curve_rates`, an example is right with a margin above 0. Each restored head of a closed list adds to
 the margins: all as much (`alike`), or one nine tenths of what all add (`one`). Heads are ranked by chance, so

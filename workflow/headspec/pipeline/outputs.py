@@ -90,8 +90,8 @@ COLUMNS = {
     "log-likelihood; null with `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
-    "predictor": "[predictor](methods/grouping.md) of gains; `size`: training examples of the source per example of "
-    "the target",
+    "predictor": "[predictor](methods/grouping.md) of gains; `size`: training examples of the source per "
+    "example of the target",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "ranking by which heads are pruned",
     "rate_share": "share of the summed learning rates after the branch, if steps are many; null without one",

@@ -69,8 +69,8 @@ BUDGETS = Schema(
             "each with its own number where fraction is null; null for `whole`",
         "heads": "number of heads kept, mean over seeds and tasks",
         "open_heads": "expected number of heads that learnt gates leave open; null without a target",
-        "missed": "share of the sets of gates that [missed](methods/gates.md#results) their target by over 5 % of "
-            "the heads",
+        "missed": "share of the sets of gates that [missed](methods/gates.md#results) their target by over 5 "
+            "% of the heads",
         "value": "mean over seeds",
     },
 )  # fmt: skip

@@ -79,8 +79,8 @@ class TaskKeys(Section):
     )
     test: dict[Name, str] = Field(
         {},
-        description="[file of the GLUE server](methods/iat.md#glue-submissions), such as `CoLA`: the split to "
-        "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
+        description="[file of the GLUE server](methods/iat.md#glue-submissions), such as `CoLA`: the split "
+        "to predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[str], Field(min_length=1)] = Field(
         None,  # type: ignore[arg-type]  # in the config, `usual` or all `metrics` of its `Kind`

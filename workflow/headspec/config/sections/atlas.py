@@ -52,8 +52,8 @@ class Atlas(Section):
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
         ],
-        description="[measures](methods/atlas.md#measures) by which heads are pruned cumulatively, besides random "
-        "orders; `rescored`: importance, recomputed after every step; `l0` to `subset-hard`: "
+        description="[measures](methods/atlas.md#measures) by which heads are pruned cumulatively, besides "
+        "random orders; `rescored`: importance, recomputed after every step; `l0` to `subset-hard`: "
         "[gates](methods/atlas.md#which-measure-to-believe) with the settings of `gates`",
     )  # fmt: skip
     bottom: bool = Field(

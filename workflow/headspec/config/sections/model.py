@@ -79,6 +79,6 @@ class Model(Section):
     )
     heads: dict[Name, str] = Field(
         {},
-        description="[lists of heads](methods/atlas.md#heads-from-elsewhere) to evaluate: name: a table with the "
-        "columns `layer` and `head`, from 0",
+        description="[lists of heads](methods/atlas.md#heads-from-elsewhere) to evaluate: name: a table with "
+        "the columns `layer` and `head`, from 0",
     )

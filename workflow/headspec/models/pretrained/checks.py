@@ -161,8 +161,9 @@ def architecture(path: Path, model: Model, key: str) -> str:
         raise ModelError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if path.is_dir() and not known(config):
         raise ModelError(
-            f"{key}.source: '{model.source}' is of type {config['model_type']}, which is not a type of "
-            f"transformers; expected one of docs/code/architectures.md.{nearest(config['model_type'], types())}"
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which is not a type "
+            f"of transformers; expected one of docs/code/architectures.md."
+            f"{nearest(config['model_type'], types())}"
         )
     if reason := refused(config):
         raise ModelError(

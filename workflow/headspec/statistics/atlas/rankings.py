@@ -44,8 +44,8 @@ SCHEMAS = {
         about={
             "against": "ranking whose area is subtracted, `random`, `importance`, or `same_layers`, random "
                 "orders with as many heads of each layer; null for the area itself",
-            "value": "[area](methods/atlas.md#which-measure-to-believe) under the pruning curve, a mean of the "
-                "metric; or a difference of areas",
+            "value": "[area](methods/atlas.md#which-measure-to-believe) under the pruning curve, a mean of "
+                "the metric; or a difference of areas",
         },
     ),
     # the table 'combined' of dissociation, when the heads to prune are the top heads of a ranking

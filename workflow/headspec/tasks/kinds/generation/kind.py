@@ -82,8 +82,8 @@ class Generation(Kind):
             str | None,
             Field(
                 None,
-                description="of generation: the score that a [plugin](code/extending.md#a-plugin) declares, for "
-                "the metric `generated_score`",
+                description="of generation: the score that a [plugin](code/extending.md#a-plugin) declares, "
+                "for the metric `generated_score`",
             ),
         ),
     }
