@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import copy
 import functools
 import json
@@ -235,9 +236,7 @@ class Folder:
             "PATH",
             "PYTHONPATH",
         }
-        python = (
-            warm.python(os.environ.get("CALLED", "")) if set(environment) <= passed_on else sys.executable
-        )
+        python = warm.python() if set(environment) <= passed_on else sys.executable
         command = [python, "-m", "snakemake", "--cores", "1", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}
         return subprocess.Popen(
@@ -267,6 +266,7 @@ def fill_template(path: Path) -> None:
     for name in ("workflow", "profiles", "envs"):
         shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", path)
+    compileall.compile_dir(path / "workflow", quiet=1)
     texts(path / "texts")
     local_model(path / "models" / "tiny-bert")
     folder = Folder(path)
