@@ -14,12 +14,13 @@ from transformers import (
     LlamaForCausalLM,
     TorchAoConfig,
 )
+from transformers.pytorch_utils import Conv1D
 
 import headspec
 from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
 from headspec.models.attention.interface import evaluating
-from headspec.models.attention.projections import is_linear, is_packed
+from headspec.models.attention.projections import inputs_first, is_linear, is_packed
 from support import language
 from support.model_types import any_model, every_type
 from support.models import WORDS
@@ -33,10 +34,10 @@ class Packed(nn.Module):
 
     def __init__(self, dense):
         super().__init__()
-        self.out_features, self.in_features = dense.weight.shape
-        weight = dense.weight.detach()
+        weight = inputs_first(dense).T.detach()
+        self.out_features, self.in_features = weight.shape
         self.scale = nn.Parameter(weight.abs().amax(1, keepdim=True) / 7)
-        levels = (weight / self.scale).round().to(torch.int16).view(-1, 2) + 8
+        levels = (weight / self.scale).round().to(torch.int16).reshape(-1, 2) + 8
         bytes_ = (levels[:, :1] * 16 + levels[:, 1:]).to(torch.uint8)
         self.weight = nn.Parameter(bytes_, requires_grad=False)
         self.bias = dense.bias
@@ -54,10 +55,10 @@ def packed_and_plain(kind):
     packed = any_model.model(kind).eval()
     plain = copy.deepcopy(packed)
     for name, module in [*packed.named_modules()]:
-        if type(module) is nn.Linear and module is not packed.get_output_embeddings():
+        if type(module) in (nn.Linear, Conv1D) and module is not packed.get_output_embeddings():
             layer = Packed(module)
             packed.set_submodule(name, layer)
-            plain.get_submodule(name).weight.data.copy_(layer.unpacked())
+            inputs_first(plain.get_submodule(name)).data.copy_(layer.unpacked().T)
     return packed, plain
 
 
@@ -91,7 +92,7 @@ def test_packed_weights_have_no_magnitude(only):
         headspec.head_importance(packed, score="magnitude")
 
 
-@pytest.mark.parametrize("kind", ["pythia", "roberta", "mpnet"])
+@pytest.mark.parametrize("kind", ["pythia", "roberta", "mpnet", "gpt2-classes"])
 def test_heads_are_removed_from_what_packed_weights_stand_for(kind, tmp_path, caplog):
     packed, plain = packed_and_plain(kind)
     (batch, _) = any_model.batches(kind)

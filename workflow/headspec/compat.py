@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
+from headspec import head_arrays
 from headspec.models.export import structure
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
@@ -30,24 +32,25 @@ def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]])
     Raises
     ------
     ModelError, ValueError
-        As `headspec.remove_heads`, but heads that a pruned layer does not have are skipped.
+        As `headspec.remove_heads`; a head that was removed before is no error.
 
     Examples
     --------
     >>> headspec.compat.prune_heads(model, {0: [1], 2: [2, 3]})
     """
-    gates, left = HeadGates(model), structure.of(model.config).get("kept_heads", {})
-
-    def now(layer: int, heads: list[int]) -> list[int]:
-        """Return the present numbers of heads, given those in the original model."""
-        kept = next(
-            (left[site.name] for site in gates.sites if layer in site.rows and site.name in left), None
-        )
-        emptied = layer in range(gates.layers) and not gates.exists[layer].any() and [] in left.values()
-        kept = [] if emptied else kept
-        return heads if kept is None else [kept.index(head) for head in heads if head in kept]
-
-    _become(model, remove_heads(model, {layer: now(layer, heads) for layer, heads in heads_to_prune.items()}))
+    gates, entry = HeadGates(model), structure.of(model.config)
+    before, kept = entry.get("heads", {}), entry.get("kept_heads", {})
+    first = {site.name: [*range(site.heads)] for site in gates.sites} | kept
+    width = max([*before.values(), *(own[-1] + 1 for own in first.values() if own)])
+    # a row without heads may have lost them all
+    existed = np.full((gates.layers, width), not all(kept.values()))
+    for site in gates.sites:
+        unknown = width if site.name in kept else site.heads  # in files of headspec 1.0
+        existed[site.rows] = np.arange(width) < before.get(site.name, unknown)
+    chosen, now = head_arrays.mask(heads_to_prune, existed), np.zeros_like(gates.exists)
+    for site in gates.sites:
+        now[site.rows, : site.heads] = chosen[site.rows][:, first[site.name]]
+    _become(model, remove_heads(model, now))
 
 
 def _become(old: nn.Module, new: nn.Module) -> nn.Module:

@@ -1,6 +1,7 @@
 """Batches that do not fit in memory: a layer fails, as torch does, for more than some examples."""
 
-from contextlib import contextmanager
+import itertools
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headspec
+from headspec.errors import ModelError
 from headspec.heads.any_model.halving import Halving
+from headspec.heads.any_model.losses import own_loss
+from headspec.heads.any_model.scored import Scored
 from headspec.heads.any_model.scores import SCORES
 from support import language
 from support.model_types import any_model
@@ -20,15 +24,18 @@ FITS = 2
 
 
 @contextmanager
-def small_memory(model, fits=FITS):
-    """Let the model's last attention run out of memory; yields the sizes of batches that it sees."""
-    seen = []
+def small_memory(model, fits=FITS, errors=(MemoryError, torch.OutOfMemoryError)):
+    """Let the model's last attention run out of memory; yields the sizes of batches that it sees.
+
+    Attempts end with each of the `errors` in turn: numpy has another than torch.
+    """
+    seen, failing = [], itertools.cycle(errors)
 
     def limited(module, args, kwargs):
         states = args[0] if args else kwargs["hidden_states"]
         seen.append(len(states))
         if len(states) > fits:
-            raise (torch.OutOfMemoryError, MemoryError)[len(seen) % 2]("CUDA out of memory")  # as numpy, too
+            raise next(failing)("CUDA out of memory")
 
     attention = headspec.HeadGates(model).sites[-1].attention
     handle = attention.register_forward_pre_hook(limited, with_kwargs=True)
@@ -67,7 +74,8 @@ def test_scores_are_those_of_whole_batches(kind, score):
     with small_memory(model) as seen:
         found = headspec.head_importance(model, given, score=score, per_example=True, **more)
     assert max(seen) > FITS, "the layer has not failed"
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.nanmax(np.abs(expected)))
+    resolution = 1e-6  # of float32 losses, whose differences these are
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=resolution)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +121,47 @@ def test_behaviours_are_those_of_whole_batches(tmp_path):
             found = headspec.head_behaviours(model, tokenizer, behaviours, **settings)
         assert max(seen) > FITS
         pd.testing.assert_frame_equal(found, expected, rtol=1e-3, atol=1e-6)
+
+
+ERRORS = pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError])
+
+
+@ERRORS
+def test_the_loss_of_a_model_is_found_where_few_examples_fit(error):
+    model, (batch, _) = any_model.model("roberta").eval(), batches("roberta")
+    expected = own_loss(model, batch)
+    with small_memory(model, errors=[error]) as seen:
+        assert own_loss(model, batch).args == expected.args
+    assert max(seen) > FITS
+
+
+@ERRORS
+def test_examples_that_start_again_stay_in_their_halves(error):
+    """An odd number of them, so that another count of those before would swap the halves."""
+    model, (batch, other) = any_model.model("roberta"), batches("roberta")
+    scored = Scored(headspec.HeadGates(model), lambda *_: None, False, ExitStack())
+
+    def halves(scored):
+        if scored.n > FITS:
+            raise error("CUDA out of memory")
+        return torch.from_numpy(scored.half)
+
+    found = torch.cat([*scored.values(halves, batch), *scored.values(halves, other)])
+    assert found.tolist() == [0, 1] * 6
+
+
+@ERRORS
+def test_lost_derivatives_are_refused_after_a_pass_that_did_not_fit(error):
+    model, given = any_model.model("roberta"), batches("roberta")
+    layer = headspec.HeadGates(model).sites[-1].output
+
+    def rounded(_, args):
+        return ((args[0] * 100).round().to(torch.int8).float() / 100,)
+
+    layer.register_forward_pre_hook(rounded)
+    with small_memory(model, errors=[error]) as seen, pytest.raises(ModelError, match="no derivative by all"):
+        headspec.head_importance(model, given, loss=lambda outputs, _: outputs.logits.sum(1))
+    assert max(seen) > FITS
 
 
 def test_later_batches_begin_with_the_size_that_fits():

@@ -9,7 +9,9 @@ import torch
 from transformers import DynamicCache, StaticCache
 
 import headspec
+from headspec.heads.any_model.batches import rows
 from headspec.heads.any_model.scores import SCORES
+from headspec.models.attention.past import fresh
 from support.model_types import any_model
 
 READ = 3  # tokens whose states are given
@@ -122,3 +124,27 @@ def test_a_curve_is_that_of_tokens_written_out():
     mean = (3 * alone[0].item() + 5 * alone[1].item()) / 8
     np.testing.assert_allclose(everything["value"][0], mean, rtol=1e-5)
     assert curve.attrs["n"] == 4
+
+
+class Own(DynamicCache):
+    """As some types and users derive their own."""
+
+
+def own(model):
+    past = Own(config=model.config)
+    for layer in past.layers:
+        layer.__class__ = type("Layer", (type(layer),), {"__module__": __name__})
+    return past
+
+
+@pytest.mark.parametrize("make", [dynamic, static, own])
+def test_states_of_some_examples_are_theirs(make):
+    """Also those of classes that a model derives from the caches of transformers."""
+    model = any_model.model("pythia").eval()
+    ids = any_model.ids(4, 8)
+    batch = {"input_ids": ids[:, READ:], "past_key_values": read(model, ids, make)}
+    chosen = torch.from_numpy(np.random.default_rng(0).permutation(4)[:2])
+    part = rows(batch, chosen)
+    with torch.no_grad():
+        expected, found = (model(**fresh(each)).logits for each in (batch, part))
+    torch.testing.assert_close(found, expected[chosen], rtol=1e-4, atol=1e-5)

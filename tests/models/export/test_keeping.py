@@ -323,6 +323,15 @@ def test_a_layer_without_heads_is_passed_over():
         compat.prune_heads(model, {2: [0]})
 
 
+@pytest.mark.parametrize("first", [[1], [0, 1, 2, 3]])
+@pytest.mark.parametrize("head", [4, 99, -1])
+def test_a_head_that_never_existed_is_refused_in_a_pruned_layer(first, head):
+    model = any_model.model("roberta")
+    compat.prune_heads(model, {0: first})
+    with pytest.raises(ValueError, match=f"^heads: got layer 0, head {head}; the model has .* heads 0 to 3$"):
+        compat.prune_heads(model, {0: [head]})
+
+
 def test_rows_of_pruneable_heads_are_those_that_transformers_4_found():
     """Heads 1 and 4 of six are pruned; 0 and 3 are the first and third of the others."""
     heads, rows = compat.find_pruneable_heads_and_indices([0, 3, 4], 4, 2, {1, 4})

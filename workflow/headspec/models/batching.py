@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from headspec import per_example
-from headspec.models.devices import Device, out_of_memory
+from headspec.models.devices import MEMORY_ERRORS, Device, out_of_memory
 from headspec.progress import Progress, log
 from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
@@ -212,7 +212,7 @@ class Examples:
                 batch = self.batch(chunk, device.name)
                 batch.prefix = prefix if len(chunk) > 1 else 0
                 computed = compute(batch)
-            except (RuntimeError, MemoryError) as error:
+            except MEMORY_ERRORS as error:
                 batches.halve(error)
                 continue
             yield batch, computed

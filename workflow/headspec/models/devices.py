@@ -30,6 +30,8 @@ GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
 #: out-of-memory errors of torch, of the CPU, and of CUDA and its library if other processes use the memory
 OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+#: their classes: on a CPU, torch raises a RuntimeError
+MEMORY_ERRORS = RuntimeError, MemoryError
 MOST_THREADS = 8  # per job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
 _leases: list[FileLock] = []  # kept alive: a lease lasts as long as the process
@@ -149,7 +151,7 @@ class Device:
 
 def out_of_memory(error: Exception) -> bool:
     """Return whether the GPU or the machine ran out of memory."""
-    text = f"{type(error).__name__}: {error}"  # on a CPU, torch raises a RuntimeError
+    text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or any(message in text for message in OUT_OF_MEMORY)
 
 

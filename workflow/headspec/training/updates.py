@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from headspec.config.sections.training import Training
 from headspec.models.batching import Batch
-from headspec.models.devices import Device, out_of_memory
+from headspec.models.devices import MEMORY_ERRORS, Device, out_of_memory
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 from headspec.seeds import derive
@@ -89,7 +89,7 @@ def backward(
             loss = _in_microbatches(losses, batch, rows, microbatches, device)
             parallel.add_up([loss, *(p.grad for p in parameters if p.grad is not None)], size)
             return loss, microbatches
-        except (RuntimeError, MemoryError) as error:
+        except MEMORY_ERRORS as error:
             if microbatches >= (rows.stop - rows.start) // 2 or not out_of_memory(error):
                 raise
         microbatches *= 2

@@ -11,7 +11,7 @@ from torch import nn
 
 from headspec.heads.any_model.batches import Inputs, count, rows
 from headspec.models.attention.parallel import is_divided
-from headspec.models.devices import out_of_memory
+from headspec.models.devices import MEMORY_ERRORS, out_of_memory
 from headspec.progress import log
 
 Result = TypeVar("Result")
@@ -41,7 +41,7 @@ class Halving:
             part = slice(start, min(n, start + self.most))
             try:
                 result = compute(part)
-            except (RuntimeError, MemoryError) as error:
+            except MEMORY_ERRORS as error:
                 if part.stop - start == 1 or not halves(self.model, error):
                     raise
                 self.most = (part.stop - start) // 2

@@ -17,6 +17,7 @@ from headspec.heads.any_model import user_model
 from headspec.heads.any_model.halving import halves
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.models.attention.probe_inputs import check_model
+from headspec.models.devices import MEMORY_ERRORS
 from headspec.models.gates import HeadGates
 from headspec.progress import log
 from headspec.seeds import derive
@@ -109,7 +110,7 @@ def _that_fit(lm: Any, results: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     while True:
         try:
             return results()
-        except (RuntimeError, MemoryError) as error:
+        except MEMORY_ERRORS as error:
             size = getattr(lm, "batch_size_per_gpu", None)
             if not (isinstance(size, int) and size > 1 and halves(lm.model, error)):
                 raise

@@ -17,6 +17,7 @@ from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count, row
 from headspec.heads.any_model.generated import Writing
 from headspec.heads.any_model.halving import Halving, halves, some
 from headspec.models.attention.past import fresh
+from headspec.models.devices import MEMORY_ERRORS
 from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores, scores
 
@@ -97,7 +98,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     main = model.main_input_name
     try:
         off, exact = _differences(model, rows(batch, slice(COMPARED), main))
-    except RuntimeError as error:
+    except MEMORY_ERRORS as error:
         if not halves(model, error):
             raise
         off, exact = {}, False

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 
 import numpy as np
 import torch
-from torch import nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count
+from headspec.heads.any_model.derivative_paths import Paths
 from headspec.heads.any_model.halving import Halving, joined, some
 from headspec.heads.any_model.losses import Loss
 from headspec.models.architectures import caches
@@ -81,136 +74,13 @@ def of_others(
     return instead
 
 
-class Paths(TorchFunctionMode):
-    """Track tensors that lost their derivative although they depend on tensors that have one.
-
-    Kernels for quantised weights, for example, return tensors without one, and activations may be rounded to
-    integers: a gate's derivative then covers only the paths around them. Everything computed from such
-    tensors is tracked, too.
-
-    Parameters
-    ----------
-    model : errors name its modules
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.names = {module: name for name, module in model.named_modules()}
-        #: where a tensor's derivative is lost, and whether the tensor has one by other paths
-        self.lost: Any = WeakTensorKeyDictionary()
-        self.stopping = False
-
-    @contextmanager
-    def stops(self) -> Iterator[None]:
-        """Treat derivatives that stop in this block, such as in a loss, as intended."""
-        self.stopping = True
-        try:
-            yield
-        finally:
-            self.stopping = False
-
-    def require(self, losses: torch.Tensor) -> None:
-        """Raise ModelError if losses (batch,) have no derivative, or depend on tensors that lost theirs."""
-        where = self._where(losses)
-        if where is None and losses.requires_grad:
-            return
-        reason = f"nothing has one through {where}" if where else "it depends on no head"
-        raise ModelError(
-            f"the loss has no derivative by all heads: {reason}; expected a model in floating point"
-        )
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-        before = next(filter(None, map(self._where, given)), None)
-        followed = [value for value in given if value.requires_grad or self._where(value)]
-        output = func(*args, **kwargs)
-        if not followed:
-            return output
-        # x[...] = y returns nothing
-        for value in filter(_is_tensor, tree_leaves(args[0] if output is None and args else output)):
-            if not (_is_number(value) or _is_rounded(value, followed)):
-                continue
-            if before is not None:
-                self.lost[value] = before, value.requires_grad
-            elif _lacks_formula(value):
-                self.lost[value] = self._place(func), True
-            elif not (value.requires_grad or self.stopping) and _depends(func, args, kwargs, value):
-                self.lost[value] = self._place(func), False
-        return output
-
-    def _where(self, value: torch.Tensor) -> str | None:
-        where, had = self.lost.get(value, (None, False))
-        return where if had or not value.requires_grad else None  # a custom function restored it
-
-    def _place(self, func: Callable[..., Any]) -> str:
-        name = getattr(func, "__name__", str(func))
-        frame: FrameType | None = sys._getframe()
-        while frame := frame and frame.f_back:
-            module = frame.f_locals.get("self")
-            if isinstance(module, nn.Module) and module in self.names:
-                return f"{name} in '{self.names[module]}' ({type(module).__name__})"
-        return name
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_quantized)
-
-
-def _is_rounded(value: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
-    """Return whether a result of the `given` tensors holds rounded values rather than indices."""
-    if value.dtype == torch.bool or value.is_complex():
-        return False
-    # argmax, topk and sort return indices as int64
-    return value.dtype != torch.int64 or any(
-        not source.is_floating_point()
-        or (source.shape == value.shape and bool(((value - source.detach()).abs() <= 1).all()))
-        for source in given
-    )
-
-
-def _lacks_formula(value: torch.Tensor) -> bool:
-    """Return whether a tensor is from a custom operator without a derivative, of which torch only warns."""
-    return value.grad_fn is not None and value.grad_fn.name().endswith("WarnNotImplemented")
-
-
-def _depends(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor
-) -> bool:
-    """Return whether a function's output depends on the values of its arguments, not only on their shapes."""
-    if any(value is output for value in tree_leaves((args, kwargs))):
-        return True
-
-    def others(value: Any) -> Any:
-        return value.detach() + 1 if _is_number(value) and value.requires_grad else value
-
-    with torch.no_grad():
-        again, once_more = (func(*tree_map(f, args), **tree_map(f, kwargs)) for f in (others, lambda x: x))
-
-    def same(value: Any) -> bool:
-        return _is_tensor(value) and value.dtype == output.dtype and value.shape == output.shape
-
-    outputs = [next(filter(same, tree_leaves(each)), output) for each in (again, once_more)]
-    return torch.equal(outputs[1], output) and not torch.equal(outputs[0], output)
-
-
 class Scored:
     """A model's batches, processed one after another.
 
     Parameters
     ----------
     loss : of each example, (n,)
-    derivative : whether losses must have a derivative, which the first batch shows
+    derivative : whether losses must have a derivative, which the first pass shows
     stack : keeps the model prepared for passes in which a head is replaced
 
     Attributes
@@ -229,13 +99,10 @@ class Scored:
         self.donors: Inputs | None = None
         self.shift: int | None = None
         self.n = self._before = 0
-        self._paths = Paths(gates.model) if derivative else None
+        self._paths = Paths(gates.model) if derivative else None  # until a pass has been checked
 
     def start(self, batch: Inputs, donors: Inputs | None = None, shift: int | None = None) -> None:
-        """Move to the next batch; only the first is checked for lost derivatives."""
-        if self.n:
-            self._paths = None
-        self._before += self.n
+        """Set the current batch."""
         self.batch, self.donors, self.shift = batch, donors, shift
         self.n = count(batch, self.gates.model.main_input_name)
 
@@ -259,18 +126,16 @@ class Scored:
                 self.start(some(batch, part, main), donors and some(donors, part, main))
             else:
                 self.start(some(batch, part, main), donors, shift + part.start)
-            try:
-                return compute(self).detach()
-            except (RuntimeError, MemoryError):
-                self.n = 0  # these examples start again
-                raise
+            values = compute(self).detach()
+            self._before += self.n  # not if memory runs out: these examples start again
+            return values
 
         yield from self.halving.over(count(batch, main), of)
 
     def losses(self) -> torch.Tensor:
         """Run the model and return the loss of each example, (n,).
 
-        Raises ModelError if the first batch shows that a derivative is missing, and ValueError if `loss`
+        Raises ModelError if the first pass shows that a derivative is missing, and ValueError if `loss`
         returns anything but a tensor (n,).
         """
         shared = any(len(site.rows) > 1 for site in self.gates.sites)  # whose calls are counted
@@ -287,6 +152,7 @@ class Scored:
             )
         if self._paths:
             self._paths.require(returned)
+            self._paths = None
         return returned
 
     @torch.no_grad()
@@ -301,12 +167,13 @@ class Scored:
         return joined([*self.halving.over(count(batch, main), of)])
 
     def average(self, batches: Iterable[Inputs]) -> None:
-        """Compute `means` over `batches`; the next batch is then the first again."""
+        """Compute `means` over `batches`, whose first one is then the next."""
         for batch in batches:
             self.start(batch)
             contexts = self.contexts(batch)
             self.means.add(contexts, attending(self.gates, batch, contexts), self.half)
-        self.n = self._before = 0
+            self._before += self.n
+        self._before = 0
 
 
 def _passes(gates: HeadGates, stack: ExitStack) -> Resuming | Replacing:

@@ -46,8 +46,8 @@ def tensors(past: Any) -> Iterator[torch.Tensor]:
     elif isinstance(past, (list, tuple)):
         for each in past:
             yield from tensors(each)
-    elif type(past).__module__ == "transformers.cache_utils":
-        yield from tensors(vars(past))
+    elif any(base.__module__ == "transformers.cache_utils" for base in type(past).__mro__):
+        yield from tensors(vars(past))  # also of caches and layers that a model or a user derives from these
 
 
 def length(inputs: Mapping[str, Any]) -> int:

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError
-from headspec.models.attention.projections import is_packed
+from headspec.models.attention.projections import by_columns, is_packed
+from headspec.models.export import structure
 from headspec.progress import log
 
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ def floats(model: PreTrainedModel) -> PreTrainedModel:
     layers = packed(model)
     if not layers:
         return model
-    memo: dict[int, Any] = {id(layer): _plain(name, layer, model.dtype) for name, layer in layers.items()}
+    with torch.device("meta"):
+        described = type(model)(copy.deepcopy(model.config))
+    memo: dict[int, Any] = {
+        id(layer): _plain(name, layer, described.get_submodule(name), model.dtype)
+        for name, layer in layers.items()
+    }
     quantizer = getattr(model, "hf_quantizer", None)
     memo |= {id(quantizer): quantizer}
     plain = copy.deepcopy(model, memo)
@@ -53,13 +59,15 @@ def without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
-    """Return a layer of floats that computes the same: its weights are the answers to unit vectors."""
-    inputs, outputs = getattr(layer, "in_features", None), getattr(layer, "out_features", None)
-    if not (isinstance(inputs, int) and isinstance(outputs, int)):
+def _plain(name: str, layer: Any, made: Any, dtype: torch.dtype) -> nn.Module:
+    """Return a layer of floats that computes the same: its weights are the answers to unit vectors.
+
+    It is `made`, the layer that the config describes there, such as a Linear or Conv1D, with these weights.
+    """
+    inputs = getattr(layer, "in_features", None)
+    if not isinstance(inputs, int):
         raise ModelError(f"'{name}' is quantised ({type(layer).__name__}) and has no known sizes")
-    bias, device = getattr(layer, "bias", None), layer.weight.device
-    units = torch.eye(inputs, dtype=dtype, device=device)
+    bias, units = getattr(layer, "bias", None), torch.eye(inputs, dtype=dtype, device=layer.weight.device)
     try:
         answers = layer(units) - layer(torch.zeros_like(units[:1]))
     except RuntimeError as error:
@@ -67,8 +75,8 @@ def _plain(name: str, layer: Any, dtype: torch.dtype) -> nn.Linear:
             f"'{name}' is quantised ({layer.weight.dtype}) and does not accept {dtype} ({error}); expected a "
             "floating-point model"
         ) from None
-    linear = nn.Linear(inputs, outputs, bias=bias is not None, device=device, dtype=dtype)
-    linear.weight.copy_(answers.T)
-    if bias is not None:
-        linear.bias.copy_(bias)
-    return linear.requires_grad_(False).train(layer.training)
+    made.weight = nn.Parameter((answers.T if by_columns(made) else answers).contiguous().to(dtype))
+    made.bias = None if bias is None else nn.Parameter(bias.detach().to(answers).clone())
+    structure.resize(made)
+    plain: nn.Module = made.requires_grad_(False).train(layer.training)
+    return plain

@@ -100,7 +100,7 @@ def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
         for parameter, shape in change.get("shapes", {}).items():
             old = getattr(inner, parameter)
             setattr(inner, parameter, nn.Parameter(old.new_empty(shape), old.requires_grad))
-        _resize(inner)
+        resize(inner)
         if "constant" in change:
             model.set_submodule(name, Constant(inner, change["constant"]))
         elif "zeros" in change:
@@ -112,7 +112,7 @@ def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
             select_biases(module, set(names), heads, np.array(kept))
 
 
-def _resize(layer: nn.Module) -> None:
+def resize(layer: nn.Module) -> None:
     """Update the sizes that a linear layer stores."""
     if isinstance(layer, nn.Linear):
         layer.out_features, layer.in_features = layer.weight.shape
