@@ -4,6 +4,8 @@ import io
 import re
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from headspec.live.jobs import Jobs, LiveJob
@@ -65,6 +67,13 @@ def test_lines_fit_the_terminal(width):
     assert [line.split()[0] for line in more] == ["and", "failed:"]
     shown = sum("Training" in line and "failed" not in line for line in lines)
     assert more[0].strip() == f"and {30 - shown} more" and more[1] == "failed: 3 more"
+
+
+@given(st.integers(1, 120), st.integers(1, 30), st.integers(0, 30), st.integers(0, 9), st.integers(0, 1))
+@example(20, 4, 5, 3, 1)
+def test_no_terminal_is_too_small(width, height, running, failed, finished):
+    lines = drawn(run(40, running, failed, finished), width, height)
+    assert 1 <= len(lines) <= height and max(map(len, lines)) <= width
 
 
 def test_a_run_that_took_long_says_the_day():

@@ -26,14 +26,14 @@ BAR = 20  # width in columns of a running job's bar
 
 def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, now: float) -> RenderableType:
     """Return the state of the run in at most `height` lines; `cores` is None on a cluster."""
-    failures = list(_failures(jobs, FAILED))
-    rows = max(height - 2 - len(failures), 1)
-    return Group(
+    failures = list(_failures(jobs, FAILED))[: max(height - 3, 0)]
+    lines = [
         _whole(study, jobs, now),
         Text(status(jobs, cores, now), no_wrap=True, overflow="ellipsis"),
-        _running(jobs.running, rows, width, now),
+        _running(jobs.running, height - 2 - len(failures), width, now),
         *(Text(line, style="red", no_wrap=True, overflow="ellipsis") for line in failures),
-    )
+    ]
+    return Group(*lines[:height])
 
 
 def _whole(study: str, jobs: Jobs, now: float) -> Table:
@@ -114,7 +114,6 @@ def closing(study: str, jobs: Jobs, now: float) -> list[str]:
 SECONDS = 0.5  # between redraws
 STREAMS = 1, 2  # standard output and error
 ECHO = 3  # columns left free for an echoed ^C, which would wrap the last line
-NARROWEST = 20
 CHUNK = 1 << 16  # bytes copied at once
 
 
@@ -186,7 +185,7 @@ class Terminal:
         try:
             while not self.closed.wait(SECONDS):
                 columns, lines = os.get_terminal_size(self.terminals[2])
-                width, height = max((columns or 80) - ECHO, NARROWEST), lines or 24
+                width, height = max((columns or 80) - ECHO, 1), lines or 24
                 self.console.size = width, height
                 self._copy()
                 self.live.update(self.picture(width, height - 1), refresh=True)
