@@ -160,8 +160,7 @@ rule improvement:
         runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants.values()],
         rates=section("training", "warmup", "decay")
-        | {"learning_rate": STUDY.learning_rate}
-        | {"peak": variants.rewarmed_peak(STUDY.iat, STUDY.learning_rate)},
+        | {"learning_rate": STUDY.learning_rate, "peak": STUDY.rewarmed_peak},
         metrics=STUDY.compared_metrics,
         resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from headspec.config import methods, variants
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
+from headspec.config.runs import NO_MIXTURE, REWARMED, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas, Probes
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.heads import Dissociation, Importance, Pruning
@@ -135,6 +135,11 @@ class Study(Section):
     def learning_rate(self) -> float:
         """The peak learning rate of plain training."""
         return self.training.for_method(self.plain_method).learning_rate
+
+    @property
+    def rewarmed_peak(self) -> float | None:
+        """The peak learning rate after the branch; None if rates continue."""
+        return (self.iat.peak or self.learning_rate) if self.iat.rate == REWARMED else None
 
     @property
     def alone(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headspec.config.runs import REWARMED, Variant
 from headspec.registry import Registry
@@ -108,29 +108,6 @@ def compared(iat: IAT, base: str, sampling: str) -> list[Variant]:
 def _variant(name: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
     own = alpha if RETRAININGS[name].uses_alpha else None
     return Variant(method(name) + suffix, base, sampling, retraining=name, alpha=own, delta=delta)
-
-
-def rewarmed_peak(iat: IAT, learning_rate: float) -> float | None:
-    """Return the peak learning rate after the branch, given that of training; None if rates continue."""
-    return (iat.peak or learning_rate) if iat.rate == REWARMED else None
-
-
-def settings(variant: Variant, iat: IAT, samples: int, learning_rate: float) -> dict[str, Any]:
-    """Return how a variant differs from IAT, for the job that trains it.
-
-    `samples` is `importance.samples`, and `learning_rate` that of plain training.
-    """
-    retraining = RETRAININGS[str(variant.retraining)]
-    values: dict[str, Any] = {"module": retraining.module, "heads": retraining.heads, "alpha": variant.alpha}
-    if retraining.module == "rescored":
-        values |= {"rescorings": iat.rescorings, "samples": samples}
-    if retraining.ranking:
-        values["ranking"] = retraining.ranking
-    if not retraining.dropout:
-        values["dropout"] = False
-    if rewarmed := rewarmed_peak(iat, learning_rate):
-        values["peak"] = rewarmed
-    return values
 
 
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:

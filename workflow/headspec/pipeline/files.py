@@ -6,7 +6,6 @@ from headspec.config import methods
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as measures
 from headspec.config.runs import PRETRAINED, Run
-from headspec.config.variants import RETRAININGS
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS
 from headspec.pipeline.shared_texts import text_sources, unread_leaks
@@ -90,8 +89,7 @@ def branch(job: Job, name: str) -> str:
 
 def owner_rankings(job: Job) -> list[str]:
     """Return the tables by which each task of a variant ranks its heads; empty if importance ranks them."""
-    ranking = RETRAININGS[str(job.variant.retraining)].ranking
-    if not ranking:
+    if not (ranking := job.retraining.ranking):
         return []
     return [job.run_file(f"atlas/{ranking}.parquet", mixture=task, method="single") for task in job.tasks]
 

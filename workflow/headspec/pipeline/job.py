@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from headspec.config import variants
 from headspec.config.measures.heads import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
 from headspec.config.runs import RUN, Variant
@@ -11,6 +10,7 @@ from headspec.config.sections.task import Task, determinants
 from headspec.config.sources import place
 from headspec.config.study import plain
 from headspec.config.values import RANDOM
+from headspec.config.variants import RETRAININGS, Retraining
 from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
 from headspec.pipeline.layout import Layout
@@ -54,6 +54,11 @@ class Job:
         return self.study.variants[self.wildcards.method]
 
     @property
+    def retraining(self) -> Retraining:
+        """What follows the branch in the job's variant of training."""
+        return RETRAININGS[str(self.variant.retraining)]
+
+    @property
     def pruning_method(self) -> PruningMethod:
         return PRUNING_METHODS[self.wildcards.pruning_method]
 
@@ -88,8 +93,17 @@ class Job:
 
     def variant_settings(self) -> Values:
         """Return how the job's variant of training differs from IAT."""
-        study = self.study
-        return variants.settings(self.variant, study.iat, study.importance.samples, study.learning_rate)
+        study, retraining = self.study, self.retraining
+        values: Values = {"module": retraining.module, "heads": retraining.heads, "alpha": self.variant.alpha}
+        if retraining.module == "rescored":
+            values |= {"rescorings": study.iat.rescorings, "samples": study.importance.samples}
+        if retraining.ranking:
+            values["ranking"] = retraining.ranking
+        if not retraining.dropout:
+            values["dropout"] = False
+        if study.rewarmed_peak:
+            values["peak"] = study.rewarmed_peak
+        return values
 
     # --- of its model
 

@@ -62,4 +62,4 @@ def _with_parts(
 
 def restriction(job: Job) -> list[str]:
     """Return the module that restricts a variant of training."""
-    return [f"training/variants/{job.variant_settings()['module']}.py"]
+    return [f"training/variants/{job.retraining.module}.py"]
