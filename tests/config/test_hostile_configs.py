@@ -16,6 +16,7 @@ from headspec.config.loading import load, strict_yaml
 from headspec.config.raw import MOST
 from headspec.config.study import Study
 from headspec.errors import ConfigError
+from headspec.pipeline.figures.registry import FIGURES, names
 from headspec.pipeline.layout import Layout
 from support.configs import VALID, refused
 from support.paths import ROOT
@@ -98,7 +99,7 @@ def test_a_mutated_study_is_a_study_inside_its_folder_or_a_config_error(config, 
 def assert_inside(study: Study) -> None:
     """Every path is one that a file system takes, in the folder of results."""
     layout = Layout(study)
-    figures = [*layout.main_figures, *layout.iat_figures, *layout.transfer_figures, *layout.atlas_figures]
+    figures = names(layout, *{figure.category for figure in FIGURES})
     splits = [(task, name) for task, settings in study.tasks.items() for name in ("train", *settings.further)]
     made = [layout.result("tokens", model, *split) + ".parquet" for model in study.models for split in splits]
     made += layout.figures(figures) + layout.run_files([*study.runs, *study.iat_runs], "training.parquet")

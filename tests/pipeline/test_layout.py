@@ -11,12 +11,17 @@ from headspec.config.runs import RUN, kept_fraction, penalty
 from headspec.config.sections.training import FrozenTraining, LoRATraining, Training
 from headspec.errors import ConfigError
 from headspec.pipeline import files, job_code, pruned
+from headspec.pipeline.figures.registry import names
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG, prompted, study
 
 PAIR = "results/tiny/runs/bert/tone+topic"
 IAT = {"methods": ["tuned", "frozen", "iat"], "iat": {"mixtures": ["tone+topic"]}}
+
+
+#: categories of the figures of the target `all`
+MAIN = "Importance", "Pruning", "Dissociation", "Similarity"
 
 
 def layout(**sections: object) -> Layout:
@@ -99,12 +104,12 @@ def test_figures_in_every_format():
     assert study.figure("matrix.bert") == [
         f"results/tiny/figures/matrix.bert.{kind}" for kind in ("svg", "pdf")
     ]
-    assert set(study.main_figures) == {
+    assert set(names(study, *MAIN)) == {
         "dissociation", "reliability", "fractions.bert", "matrix_parts.bert",
         *(f"{kind}.bert.tone+topic.{method}" for kind in ("importance", "matrix", "curves")
           for method in ("tuned", "frozen")),
     }  # fmt: skip
-    assert study.iat_figures == study.transfer_figures == []
+    assert names(study, "IAT", "Transfer") == []
 
 
 @pytest.mark.parametrize(("tasks", "models", "drawn"), [(3, 2, True), (2, 2, False), (3, 1, False)])
@@ -113,20 +118,20 @@ def test_models_are_compared_if_there_are_several_and_a_mixture_of_three_tasks(t
         models={name: {"source": "models/bert"} for name in ("bert", "other")[:models]},
         mixtures={"groups": {"each": ["tone", "topic", "match"][:tasks]}},
     )
-    assert ("shared_fragility" in study.main_figures) is drawn
+    assert ("shared_fragility" in names(study, "Dissociation")) is drawn
 
 
 def test_figures_of_single_mixtures_are_left_out_where_there_are_many(monkeypatch):
     similarity = {"similarity": {"measures": ["text"]}, "mixtures": {"pairs": ["tone", "topic", "match"]}}
-    every = set(layout(**similarity).main_figures)
+    every = set(names(layout(**similarity), *MAIN))
     assert {"dissociation", "matrix.bert.tone+topic.tuned", "scatter.text", "correlation"} <= every
-    monkeypatch.setattr("headspec.pipeline.layout.DRAWN", 0)
-    few = set(layout(**similarity).main_figures)
+    monkeypatch.setattr("headspec.pipeline.figures.groups.DRAWN", 0)
+    few = set(names(layout(**similarity), *MAIN))
     assert few == {"scatter.text", "correlation", "similarity.bert"} and few < every
 
 
 def test_the_atlas_draws_what_its_runs_have():
-    figures = layout(methods=["tuned", "frozen", "atlas"]).atlas_figures
+    figures = names(layout(methods=["tuned", "frozen", "atlas"]), "Head atlas")
     several = [name for name in figures if name.startswith(("atlas/change", "atlas/differences"))]
     assert sorted(several) == [
         "atlas/change.bert.tone+topic.tuned",

@@ -22,8 +22,8 @@ from headspec.config import pruning_methods, variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as similarity_measures
 from headspec.config.study import plain
-from headspec.pipeline import figures as described
 from headspec.pipeline.commands.report import opening
+from headspec.pipeline.figures import registry
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.correlation import correlation, paired
 from headspec.statistics.dissociation.parts import PARTS
@@ -231,9 +231,7 @@ def drawn(name: str, case: str) -> Figure:
 
 
 #: name: its function
-FIGURES = dict(
-    re.findall(r'\bFigure\(\s*"([\w/]+)",\s*"(.+?)"', (ROOT / "workflow/rules/figures.smk").read_text())
-)
+FIGURES = {figure.name: figure.drawn_by for figure in registry.FIGURES}
 #: all figures with texts of every length
 DRAWN = cases(itertools.product(FIGURES, CASES), {(name, "long") for name in [*FIGURES][::4]}.__contains__)
 
@@ -296,11 +294,7 @@ def test_the_report_begins_with_the_finding_and_lists_the_figures_that_exist(tmp
     (folder := tmp_path / "results" / "small" / "figures" / "atlas").mkdir(parents=True)
     for name in ("dissociation.svg", "similarity.model.png", "atlas/believe.png"):
         (folder.parent / name).write_bytes(b"<svg/>" * 5000)
-    figures = [
-        described.Figure(name, drawn_by, f"title of {name}", "category", (), {})
-        for name, drawn_by in FIGURES.items()
-    ]
-    figures = [each._replace(wildcards=("model",) * (each.name == "similarity")) for each in figures]
+    figures = [each._replace(title=f"title of {each.name}") for each in registry.FIGURES]
     found = opening(folder.parents[1], figures, None)
     assert found["image"][0].startswith("data:image/svg+xml;base64,")
     assert [name for *_, name in found["figures"]] == ["dissociation", "similarity", "atlas/believe"]

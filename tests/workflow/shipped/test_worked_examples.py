@@ -76,7 +76,7 @@ def test_each_takes_at_most_two_places_elsewhere():
     places = Counter({block.heading: 0 for block in BLOCKS})
     places.update(block.heading for block in BLOCKS if block.language == "diff")
     assert places == {
-        "A plugin": 0, "A trait of similarity": 2, "A kind of task": 0, "A figure": 2,
+        "A plugin": 0, "A trait of similarity": 2, "A kind of task": 0, "A figure": 1,
         "A view of the explorer": 1, "A stage": 1,
     }  # fmt: skip
 

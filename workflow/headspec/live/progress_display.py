@@ -27,7 +27,7 @@ BAR = 20  # width in columns of a running job's bar
 def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, now: float) -> RenderableType:
     """Return the state of the run in at most `height` lines; `cores` is None on a cluster."""
     failures = list(_failures(jobs, FAILED))[: max(height - 3, 0)]
-    lines = [
+    lines: list[RenderableType] = [
         _whole(study, jobs, now),
         Text(status(jobs, cores, now), no_wrap=True, overflow="ellipsis"),
         _running(jobs.running, height - 2 - len(failures), width, now),

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
-from headspec.config.pruning_methods import any_learnt
 from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import Study
 from headspec.config.variants import RETRAININGS
@@ -19,12 +18,6 @@ from headspec.tasks.registry import kind
 PROMPTS = "prompts/{model}/{task}/seed{seed}"
 #: folder of the prediction files of a run
 SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
-#: figures of the head atlas, for each model, mixture and method
-ATLAS_FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence")
-#: other figures of each model, mixture and method
-RUN_FIGURES = ("importance", "matrix", "curves")
-#: maximum number of mixtures for which figures of single mixtures are made by default
-DRAWN = 60
 
 
 class Layout:
@@ -171,65 +164,6 @@ class Layout:
         """The mixtures of three tasks or more, and their tasks."""
         mixtures = self.study.mixture_tasks
         return {name: [*tasks] for name, tasks in mixtures.items() if len(tasks) > 2}
-
-    @cached_property
-    def main_figures(self) -> list[str]:
-        """Names of the main figures; above `DRAWN` mixtures, without those of single mixtures."""
-        study, models = self.study, self.study.models
-        names = []
-        if len(study.mixture_tasks) <= DRAWN:
-            combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
-            if self.mixed:
-                names.append("dissociation")
-                names += [f"{name}.{model}" for model in models for name in ("fractions", "matrix_parts")]
-                names += ["shared_fragility"] * (len(models) > 1 and bool(self.mixtures_of_three))
-            names.append("reliability")
-            names += [".".join([name, *each]) for name in RUN_FIGURES for each in combinations]
-        names += [f"scatter.{measure}" for measure in study.similarity.measures]
-        if study.similarity.measures:
-            names += ["correlation", *(f"similarity.{model}" for model in models)]
-        if study.brain:
-            names += [f"brain_encoding.{model}" for model in models]
-        return names
-
-    @cached_property
-    def iat_figures(self) -> list[str]:
-        """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        study = self.study
-        swept = [v for v in study.variants.values() if (v.retraining, v.base) == ("top", study.plain_method)]
-        figures = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
-        return list(map(".".join, itertools.product(figures, study.models, study.iat.mixtures)))
-
-    @cached_property
-    def transfer_figures(self) -> list[str]:
-        """Names of the figures of few-shot transfer."""
-        transferred = itertools.product(self.study.models, self.study.transfer.tasks)
-        return [f"transfer.{model}.{task}" for model, task in transferred]
-
-    @cached_property
-    def atlas_figures(self) -> list[str]:
-        """Names of the figures of the head atlas."""
-        names = []
-        groups = {(run.model, run.mixture, run.method): run.tasks for run in self.atlas_runs}
-        for (model, mixture, method), tasks in groups.items():
-            figures = [*ATLAS_FIGURES, *(["differences"] if len(tasks) > 1 else [])]
-            figures += ["change"] if (model, mixture, self.before.get(method)) in groups else []
-            names += [".".join([f"atlas/{figure}", model, mixture, method]) for figure in figures]
-        return [*names, "atlas/believe"]
-
-    @cached_property
-    def gates_figures(self) -> list[str]:
-        """Names of the figures of the section `gates`."""
-        runs = [cell.run for cell in self.study.pruned_runs]
-        figures = ["budgets", "kept", "kept_kinds"]
-        figures += ["learning"] * any_learnt(self.study.gates.pruning_methods)
-        figures += ["kept_roles"] * self.has_roles
-        groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
-        names = [f"gates/{figure}.{'.'.join(group)}" for figure in figures for group in groups]
-        own = any(cell.scope == "per_task" for cell in self.study.pruned_runs)
-        alone = {run.mixture for run in runs if run.method == "single"}
-        paired = len(self.study.seeds) > 1 or own or len(alone) > 1
-        return [*names, *(f"gates/overlap.{model}" for model in self.study.models if paired)]
 
     @property
     def has_roles(self) -> bool:

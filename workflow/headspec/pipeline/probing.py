@@ -8,8 +8,6 @@ from headspec.pipeline.layout import Layout
 
 #: method in rows on an encoder with random weights
 RANDOM = "random"
-#: figures of each model and task
-TASK_FIGURES = ("known", "heads", "changes")
 #: model, mixture, method and task
 Group = tuple[str, str, str, str]
 
@@ -50,13 +48,6 @@ def metrics(layout: Layout) -> dict[str, list[str]]:
 def main_metrics(layout: Layout) -> dict[str, str]:
     """Return the main metric of each task of the probed runs."""
     return {task: every[0] for task, every in metrics(layout).items()}
-
-
-def figures(layout: Layout) -> list[str]:
-    """Return the names of the figures of probes."""
-    tasks = dict.fromkeys((model, task) for model, _, _, task in _groups(layout))
-    names = [f"probes/{name}.{model}.{task}" for name in TASK_FIGURES for model, task in tasks]
-    return [*names, *(f"probes/sharing.{model}" for model in dict.fromkeys(model for model, _ in tasks))]
 
 
 # --- of a figure

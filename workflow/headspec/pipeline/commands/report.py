@@ -10,7 +10,7 @@ from typing import Any
 
 from headspec import tables
 from headspec.pipeline.commands import findings
-from headspec.pipeline.figures import Figure
+from headspec.pipeline.figures.figure import Figure
 
 #: the figure that opens the report
 MAIN = "dissociation"
