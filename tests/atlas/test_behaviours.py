@@ -17,7 +17,7 @@ from headspec.heads.behaviours.probe import Probe
 from headspec.heads.behaviours.table import BEHAVIOURS
 from headspec.models.language import load_language_model
 from headspec.models.multitask import MultiTask
-from headspec.pipeline.job import prompt_settings
+from headspec.pipeline.jobs.job import prompt_settings
 from headspec.prompts.head import prompted
 from support import language
 from support.models import WORDS

@@ -10,9 +10,9 @@ from snakemake.iocontainers import Wildcards
 from headspec.config.runs import RUN, kept_fraction, penalty
 from headspec.config.sections.training import FrozenTraining, LoRATraining, Training
 from headspec.errors import ConfigError
-from headspec.pipeline import files, job_code, pruned
 from headspec.pipeline.figures.registry import names
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs import files, job_code, pruned
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG, prompted, study
 

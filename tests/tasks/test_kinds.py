@@ -10,8 +10,8 @@ from headspec.config.loading import load
 from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
 from headspec.errors import ConfigError
-from headspec.pipeline import job_code
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs import job_code
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts

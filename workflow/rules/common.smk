@@ -49,18 +49,9 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import messages, starts, view
-from headspec.pipeline import (
-    files,
-    job_code,
-    machine,
-    preflight,
-    probing,
-    pruned,
-    shared_texts,
-    versions,
-    warm,
-)
-from headspec.pipeline.job import Job
+from headspec.pipeline import machine, preflight, warm
+from headspec.pipeline.jobs import files, job_code, probing, pruned, shared_texts, versions
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import PROMPTS, SUBMISSION, any_of, constraints
 from headspec.pipeline.refused import Refused
 from headspec.provenance import code_hash

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headspec.config.runs import Run
 from headspec.cost import memory
 from headspec.cost.stages import stage_cost
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.text_values import named
 

@@ -20,11 +20,11 @@ from headspec.config import loading, plugin_entries
 from headspec.cost import memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
-from headspec.pipeline import files as input_files
 from headspec.pipeline import preflight, state
 from headspec.pipeline.commands.report import opening
 from headspec.pipeline.current import DAMAGED, other_versions, restore
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs import files as input_files
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.refused import Refused
 from headspec.provenance import files

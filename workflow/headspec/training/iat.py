@@ -40,7 +40,7 @@ class Restriction(ABC):
     heads : result of `owned_heads`
     projections : "qkv" or "qkvo", with W_O
     seed : seed of the run
-    variant : how a variant differs from IAT (`Job.variant_settings` in `headspec.pipeline.job`)
+    variant : how a variant differs from IAT (`Job.variant_settings` in `headspec.pipeline.jobs.job`)
     """
 
     heads: dict[str, np.ndarray]

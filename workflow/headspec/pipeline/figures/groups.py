@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable
 
 from headspec.config.runs import Run
-from headspec.pipeline import probing
 from headspec.pipeline.figures.figure import Group
+from headspec.pipeline.jobs import probing
 from headspec.pipeline.layout import Layout
 
 #: maximum number of mixtures for which figures of single mixtures are made by default

@@ -9,10 +9,10 @@ from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS, any_learnt
 from headspec.config.runs import RUN
 from headspec.config.study import plain
-from headspec.pipeline import probing, pruned
 from headspec.pipeline.figures import groups
 from headspec.pipeline.figures.figure import Arguments, Figure
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs import probing, pruned
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.registry import Registry
 

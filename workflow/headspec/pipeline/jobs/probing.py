@@ -3,7 +3,7 @@
 from functools import cache
 
 from headspec.config.runs import NO_MIXTURE, PRETRAINED
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 
 #: method in rows on an encoder with random weights

@@ -6,9 +6,9 @@ from headspec.config import methods
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as measures
 from headspec.config.runs import PRETRAINED, Run
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
+from headspec.pipeline.jobs.shared_texts import text_sources, unread_leaks
 from headspec.pipeline.layout import PROMPTS
-from headspec.pipeline.shared_texts import text_sources, unread_leaks
 from headspec.tasks.registry import kind
 from headspec.text_values import named
 

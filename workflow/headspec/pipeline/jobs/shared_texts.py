@@ -6,7 +6,7 @@ from typing import Any
 from headspec.config.runs import Run
 from headspec.config.sources import identity
 from headspec.data import tasks_read
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 
 

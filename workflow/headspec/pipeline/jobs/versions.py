@@ -10,7 +10,7 @@ from headspec.data.sources import treebank as bank
 from headspec.errors import MissingError
 from headspec.models.pretrained import folders
 from headspec.models.pretrained.model_files import Part
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 
 

@@ -8,7 +8,7 @@ from headspec.config.runs import OPEN, PrunedRun, Run, penalty
 from headspec.config.sections.gates import Gates
 from headspec.config.study import plain
 from headspec.config.values import IMPORTANCE, WHOLE
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 
 # --- of a study

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 
 from headspec import plugins
-from headspec.pipeline.job import Job
+from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
 from headspec.tasks import metrics as registered_metrics

@@ -1,0 +1,1 @@
+"""Inputs and params of jobs, which rules take from these functions."""
