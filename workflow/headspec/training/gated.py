@@ -47,9 +47,10 @@ class Sets:
         """Return the index of the set that applies to batches of `task`."""
         return self.all.index(task) if self.per_task else 0
 
-    def tasks(self, index: int) -> list[str]:
-        """Return the tasks of a set."""
-        return [self.all[index]] if self.per_task else self.all
+    @property
+    def members(self) -> list[list[str]]:
+        """The tasks of each set."""
+        return [[task] for task in self.all] if self.per_task else [self.all]
 
 
 class Fixed(Gating):
@@ -106,7 +107,7 @@ class Stepwise(Fixed):
     def _most_important(self, run: Trainer, index: int, count: int) -> np.ndarray:
         """Return the `count` most important heads among a set's open heads, bool (layers, heads)."""
         maps = []
-        for task in self.sets.tasks(index):
+        for task in self.sets.members[index]:
             rng = np.random.default_rng(derive(self.seed, "importance samples", task))
             rows = rng.permutation(len(run.examples[task]))[: self.samples]
             gradients = gate_gradients(

@@ -14,7 +14,7 @@ force pulls them towards closed, or towards open: a head that it does not move i
 """
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -117,34 +117,36 @@ class FinalGates(NamedTuple):
     scores: np.ndarray | None = None
 
 
-class LearntGates(Protocol):
+class LearntGates(nn.Module):
     """One gate for each head.
 
     Heads with the largest `scores`, (layers, heads), are kept; `target` is the number of open heads, if any,
     that the cost steers towards.
     """
 
-    scores: nn.Parameter
-    target: int | None
+    target: int | None = None
+
+    def __init__(self, scores: nn.Parameter) -> None:
+        super().__init__()
+        self.scores = scores
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         """Return the gates of one step, (layers, heads).
 
         `progress` is the completed fraction of learning, `uniform` noise in (0, 1) of the same shape.
         """
+        raise NotImplementedError
 
     def cost(self, progress: float) -> torch.Tensor:
         """Return the scalar added to the loss of a batch."""
+        return torch.zeros(())
 
     def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
         """Return gates without noise for `scores`, (layers, heads); without `count`, keep open heads."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> object: ...
+        raise NotImplementedError
 
 
-class L0(nn.Module):
+class L0(LearntGates):
     """Hard Concrete gates with a penalty on the expected number of open heads (Voita et al. 2019).
 
     `penalty` is the coefficient per head. He and Choi (2021) penalise the mean over heads: their coefficient
@@ -152,9 +154,8 @@ class L0(nn.Module):
     """
 
     def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
-        super().__init__()
-        self.target: int | None = None
-        self.scores, self.penalty = nn.Parameter(torch.full(shape, OPEN)), penalty
+        super().__init__(nn.Parameter(torch.full(shape, OPEN)))
+        self.penalty = penalty
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         return hard_concrete(self.scores, uniform)
@@ -194,7 +195,7 @@ class L0Target(L0):
         return self.multiplier.clone() * above + RHO / 2 * above.square()
 
 
-class Subset(nn.Module):
+class Subset(LearntGates):
     """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
 
     The number decreases linearly from all heads over the first half of learning, the temperature
@@ -203,9 +204,8 @@ class Subset(nn.Module):
     """
 
     def __init__(self, shape: tuple[int, ...], count: int, hard: bool = False) -> None:
-        super().__init__()
-        self.target: int | None = None
-        self.scores, self.count = nn.Parameter(torch.zeros(shape)), count
+        super().__init__(nn.Parameter(torch.zeros(shape)))
+        self.count = count
         self.gates = straight_through_subset if hard else relaxed_subset
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
@@ -214,15 +214,12 @@ class Subset(nn.Module):
         temperature = WARM * (COLD / WARM) ** progress
         return self.gates(noisy, uniform.numel() - closed, temperature).view_as(uniform)
 
-    def cost(self, progress: float) -> torch.Tensor:
-        return torch.zeros(())
-
     def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
         kept = top_heads(scores, self.count)
         return FinalGates(kept, kept.astype(float), None, scores)
 
 
-class Soft(nn.Module):
+class Soft(LearntGates):
     """Soft gates that `penalty` pulls towards closed or, if negative, towards open (Nam et al. 2025).
 
     In the first half they learn without the pull. Then the cost is `penalty` times the sum of scores, which
@@ -231,9 +228,8 @@ class Soft(nn.Module):
     """
 
     def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
-        super().__init__()
-        self.target: int | None = None
-        self.scores, self.penalty = nn.Parameter(torch.full(shape, OPEN)), penalty
+        super().__init__(nn.Parameter(torch.full(shape, OPEN)))
+        self.penalty = penalty
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
@@ -249,16 +245,16 @@ class Soft(nn.Module):
         return FinalGates(kept, gate, None, scores)
 
 
-class Partial:
+class Partial(LearntGates):
     """Gates of all heads, learnt for the `free` heads and open for the `fixed` heads.
 
     `gates` are of the free heads, (free,); both masks are bool (layers, heads), and no other heads exist.
     """
 
     def __init__(self, gates: LearntGates, free: np.ndarray, fixed: np.ndarray) -> None:
+        super().__init__(gates.scores)
         self.gates, self.free, self.fixed = gates, free, fixed
         self.open = int(fixed.sum())
-        self.scores = gates.scores
         self.target = None if gates.target is None else gates.target + self.open
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
@@ -279,12 +275,6 @@ class Partial:
         scored = learnt.scores if learnt.scores is None else spread(learnt.scores, self.free)
         probability = None if learnt.probability is None else whole(learnt.probability)
         return FinalGates(whole(learnt.kept) == 1, whole(learnt.gate), probability, scored)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.gates.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> object:
-        return self.gates.load_state_dict(state)
 
 
 def learnt_gates(gates: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:

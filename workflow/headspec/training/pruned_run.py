@@ -53,8 +53,11 @@ def first_of_ranking(
     `maps` has (layers, heads) per task; the largest values are kept first, and tasks with a common set share
     a map (`joint_importance`). Heads of the layers in `fixed`, bool (layers,), come before all others.
     """
-    shared = [joint_importance([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
-    return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in shared])
+    return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in _joint(sets, maps)])
+
+
+def _joint(sets: Sets, maps: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return [joint_importance([maps[task] for task in tasks]) for tasks in sets.members]
 
 
 def random_kept(
@@ -70,11 +73,10 @@ def random_kept(
     With `by_layer`, each layer keeps the same number of heads as `first_of_ranking` does by the `maps`.
     Layers in `fixed`, bool (layers,), keep all their heads.
     """
-    first = first_of_ranking(sets, maps, count, fixed)
-    named = [sets.tasks(i) for i in range(len(sets.names))]
-    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
-    exists = existing(maps[named[0][0]])
+    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in sets.members]
+    exists = existing(maps[sets.all[0]])
     if by_layer:
+        first = first_of_ranking(sets, maps, count, fixed)
         return np.stack([random_by_layer(of, exists, rng) for of, rng in zip(first, rngs, strict=True)])
     kept = exists & np.reshape(fixed, (-1, 1))
     return np.stack([kept | random_heads(exists & ~kept, count - int(kept.sum()), rng) for rng in rngs])
@@ -90,11 +92,10 @@ def kept_by_plugin(
     does not return a bool array of the same shape with the remaining number of heads.
     """
     choose, kept = plugins.function(function), []
-    for i in range(len(sets.names)):
-        importance = joint_importance([maps[task] for task in sets.tasks(i)])
+    for tasks, importance in zip(sets.members, _joint(sets, maps), strict=True):
         kept_here = existing(importance) & fixed[:, None]
         free, n = importance[~fixed], count - int(kept_here.sum())
-        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
+        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *tasks)))
         plugins.check(chosen, free.shape, function)
         if chosen.dtype != bool or chosen.sum() != n:
             got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
@@ -152,36 +153,28 @@ class Plan:
         Methods that rank or draw use `maps`, (layers, heads) per task; methods that take the heads of another
         method use `copied`, bool (sets, layers, heads).
         """
-        chosen, count = self.pruning_method.chosen, self.count
-        require("way to choose heads", chosen, CHOSEN)
-        if chosen == "learnt":
-            assert self.pruning_method.gates is not None
-            gates = [self._learnt(self.pruning_method.gates) for _ in self.sets.names]
-            return Learning(self.sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
-        if chosen == "all":
-            return Fixed(self.sets, np.stack([self.exists] * len(self.sets.names)))
-        if chosen == "copied":
+        method, count, sets = self.pruning_method, self.count, self.sets
+        require("way to choose heads", method.chosen, CHOSEN)
+        if method.chosen == "learnt":
+            assert method.gates is not None
+            gates = [self._learnt(method.gates) for _ in sets.names]
+            return Learning(sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
+        if method.chosen == "all":
+            return Fixed(sets, np.stack([self.exists] * len(sets.names)))
+        if method.chosen == "copied":
             assert copied is not None
-            return Fixed(self.sets, copied)
+            return Fixed(sets, copied)
         assert count is not None
-        if chosen == "stepwise":
+        if method.chosen == "stepwise":
             steps = np.linspace(0, self.learning, self.settings.rescorings, endpoint=False).astype(int)
-            return Stepwise(
-                self.sets, self.exists, count, steps.tolist(), self.samples, self.seed, self.fixed
-            )
+            return Stepwise(sets, self.exists, count, steps.tolist(), self.samples, self.seed, self.fixed)
         assert maps is not None
-        if chosen == "ranked":
-            return Fixed(self.sets, first_of_ranking(self.sets, maps, count, self.fixed))
-        if chosen == "plugged":
-            assert self.pruning_method.function is not None
-            heads = kept_by_plugin(
-                self.sets, maps, count, self.pruning_method.function, self.seed, self.fixed
-            )
-            return Fixed(self.sets, heads)
-        return Fixed(
-            self.sets,
-            random_kept(self.sets, maps, count, self.pruning_method.by_layer, self.seed, self.fixed),
-        )
+        if method.chosen == "ranked":
+            return Fixed(sets, first_of_ranking(sets, maps, count, self.fixed))
+        if method.chosen == "plugged":
+            assert method.function is not None
+            return Fixed(sets, kept_by_plugin(sets, maps, count, method.function, self.seed, self.fixed))
+        return Fixed(sets, random_kept(sets, maps, count, method.by_layer, self.seed, self.fixed))
 
     def _learnt(self, kind: str) -> LearntGates:
         """Return the gates of a set."""
