@@ -1,5 +1,8 @@
 """Answers that a model writes, compared with loops that write one token after another."""
 
+from collections.abc import Callable
+from decimal import Context, Decimal
+
 import numpy as np
 import pytest
 import torch
@@ -108,12 +111,22 @@ def test_the_score_may_be_a_function_of_text_and_reference(decoder, monkeypatch)
         return 1 / 0
 
     monkeypatch.setattr(type(model), "generate", None)  # refused before the model writes
+    no_numbers = "much", "0.5", None, [1.0], np.ones(1), torch.ones(2), 1j, 10**400, float("nan"), np.inf
     for score, message in (
         (fails, "fails raised ZeroDivisionError: .*, for the text"),
-        (lambda *_: "much", "returned 'much' for the text .*, expected a number"),
+        *(
+            (lambda *_, value=value: value, r"returned .*\sfor the text .*, expected a")
+            for value in no_numbers
+        ),
     ):
         with pytest.raises(ValueError, match=f"^metric: .*{message}"):
             headspec.head_curve(model, metric=headspec.Generated(score), fractions=[0.5], draws=5, **given)
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(True), 1, np.float32(1), np.array(1), torch.tensor(1.0)])
+def test_a_function_may_return_any_single_number(value):
+    found = headspec.Generated(lambda *_: value).value("", "")
+    assert found == 1 and type(found) is float
 
 
 def test_no_text_is_lost_if_the_score_fails(decoder):
@@ -131,6 +144,21 @@ def test_no_text_is_lost_if_the_score_fails(decoder):
     with pytest.raises(ScoreError, match=said) as told:
         headspec.head_curve(model, metric=metric, fractions=[0.5], draws=5, **given)
     assert [*told.value.texts][:N] == [*enumerate(whole)] and len(told.value.texts) == 2 * N
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"num_beams": 3, "num_return_sequences": 2}, {"return_dict_in_generate": True, "output_scores": True}],
+    ids=str,
+)
+def test_there_is_one_text_for_each_prompt_whatever_the_models_own_settings(own, tmp_path):
+    model, tokenizer = made("llama", tmp_path)
+    expected, seen = [written(model, tokenizer, prompt) for prompt in PROMPTS], []
+    model.generation_config.update(**own)
+    metric = headspec.Generated(lambda text, _: seen.append(text) or 1.0, max_new_tokens=TOKENS)
+    given = {"tokenizer": tokenizer, "prompts": PROMPTS, "answers": [" one"] * N, "scores": np.ones((3, 4))}
+    headspec.head_curve(model, metric=metric, fractions=[0.5], draws=5, **given)
+    assert seen[1 : N + 1] == expected
 
 
 def test_samples_are_the_same_again_and_vary_within_an_example(decoder):
@@ -162,6 +190,56 @@ def test_scores_of_texts(score, text, answer, value):
     assert headspec.Generated(score).value(text, answer) == pytest.approx(value)
 
 
+#: forms of a number, given as thousandths
+FORMS: list[Callable[[int], str]] = [
+    lambda n: f"{n / 1000:,.3f}",
+    lambda n: f"${n / 1000:,.3f}",
+    lambda n: f"{n}e-3.",
+    lambda n: f"**{n * 10}E−4**",
+    lambda n: f"{n}/1000",
+    lambda n: f"({n // 1000} {n % 1000}/1000)",
+]
+
+
+def test_numbers_are_compared_by_their_value_in_any_form():
+    rng = np.random.default_rng(0)
+    metric = headspec.Generated("number")
+    for _ in range(200):
+        n = int(rng.integers(1, 10 ** rng.integers(1, 8)))
+        texts = [form(n) for form in FORMS]
+        dash = rng.choice(["-", "−"])
+        negative = [dash + form(n).strip("(*.)") for form in FORMS[:5]] + [f"-${n / 1000:,.3f}"]
+        for text in texts:
+            answer = str(rng.choice(texts))
+            before = f"It is {rng.integers(9)}, no: "
+            assert metric.value(f"{before}{text}", answer) == 1, (text, answer)
+            assert metric.value(f"{before}{text}", str(rng.choice(FORMS)(n + 1))) == 0
+            for other in negative:
+                assert metric.value(f"{before}{other}", answer) == 0, (other, answer)
+                assert metric.value(other, f"= {rng.choice(negative)}") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10-5", "5"), ("pages 3–4", "4"), ("B-52", "52"), ("(1)-2", "2"), ("2 - 5", "5"),
+        ("2019-05-03", "3"), ("1/2/2020", "2020"), ("km/2", "2"), ("3/0", "0"), ("3, 4", "4"),
+        ("10,20", "20"),
+        ("1,00,000", "100000"), ("100,200", "100200"), ("2eggs", "2"), ("1e99999", "99999"), ("5%", "5"),
+    ],
+)  # fmt: skip
+def test_dashes_slashes_and_commas_between_numbers_belong_to_none(text, value):
+    assert headspec.Generated("number").value(text, value) == 1
+
+
+def test_long_integers_are_the_same_to_the_last_digit():
+    n = 10 ** int(np.random.default_rng(0).integers(10, 6000)) + 7
+    digits = str(Decimal(n).quantize(1, context=Context(prec=7000)))
+    metric = headspec.Generated("number")
+    assert metric.value(digits, digits) == 1 and metric.value(digits[:-1] + "8", digits) == 0
+    assert metric.value("0.3", str(0.1 + 0.2)) == 1
+
+
 def test_a_pattern_says_what_is_compared():
     metric = headspec.Generated("exact_match", pattern=r"answer is \(?([A-D])")
     assert metric.value("The answer is (B). No, the answer is C.", "C") == 1
@@ -175,6 +253,9 @@ def test_a_pattern_says_what_is_compared():
     [
         ({"score": "exact"}, "score: got 'exact', expected exact_match, f1, .* Did you mean 'exact_match'"),
         ({"stop": "\n"}, r"stop: got '\\n', expected a list of texts"),
+        ({"stop": None}, "stop: got None, expected a list of texts"),
+        ({"stop": ["one", 2]}, r"stop: got \['one', 2\], expected a list of texts"),
+        ({"stop": ["one", ""]}, r"stop: got \['one', ''\], expected a list of texts"),
         ({"samples": 3}, "temperature: got 0, expected a value above 0 for several samples"),
         ({"max_new_tokens": 0}, "max_new_tokens: got 0, expected at least 1"),
         ({"pattern": "(a"}, r"pattern: got '\(a', not a regular expression: missing"),

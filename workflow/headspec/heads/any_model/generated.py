@@ -86,7 +86,8 @@ class Generated:
         for name, least in (("max_new_tokens", 1), ("samples", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: got {getattr(self, name)}, expected at least {least}")
-        if isinstance(self.stop, str) or not all(self.stop):
+        listed = isinstance(self.stop, Sequence) and not isinstance(self.stop, str)
+        if not listed or not all(isinstance(each, str) and each for each in self.stop):
             raise ValueError(f"stop: got {self.stop!r}, expected a list of texts")
         if self.temperature < 0 or (self.samples > 1) > (self.temperature > 0):
             expected = "above 0 for several samples" if self.samples > 1 else "at least 0"

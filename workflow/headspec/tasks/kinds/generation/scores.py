@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +19,13 @@ from headspec.tasks.kinds.answer.metrics import agreement
 
 Floats = NDArray[np.float64]
 
-#: a number, with or without commas between thousands
-NUMBER = re.compile(r"-?(?:\d[\d,]*(?:\.\d+)?|\.\d+)")
+#: a fraction such as 1 1/2, or digits with or without commas between thousands, decimals and an exponent. A
+#: dash is a minus unless it follows a word or bracket, as in 3-4; slashes of dates make no fraction.
+NUMBER = re.compile(
+    r"(?:(?P<minus>(?<![\w)])[-−–])[$€£]?)?"
+    r"(?:(?:(?P<whole>\d+) )?(?<![\w/.,])(?P<top>\d+)/(?P<bottom>\d*[1-9]\d*)(?![\w/]|\.\d)"
+    r"|(?P<decimal>(?:\d+(?:(?:,\d{2,3})*,\d{3})?(?!\d)|(?=\.\d))(?:\.\d+)?(?:[eE][-−+]?\d{1,4}(?!\w))?))"
+)
 
 
 def exact_match(text: str, answer: str) -> float:
@@ -40,18 +46,28 @@ def contains(text: str, answer: str) -> float:
 def number(text: str, answer: str) -> float:
     """Return 1 if the last number of the text has the value of the last one of the answer, else 0.
 
-    Raises ValueError if the answer has no number.
+    Integers must be the same to the last digit, others within 1e-9 of their size. Raises ValueError if the
+    answer has no number.
     """
     expected, found = last_number(answer), last_number(text)
     if expected is None:
         raise ValueError(f"no number in {answer!r}")
-    return float(found is not None and math.isclose(found, expected, rel_tol=1e-9))
+    if found is None:
+        return 0.0
+    whole = all(each == each.to_integral_value() for each in (found, expected))
+    return float(found == expected or (not whole and math.isclose(found, expected, rel_tol=1e-9)))
 
 
-def last_number(text: str) -> float | None:
+def last_number(text: str) -> Decimal | None:
     """Return the value of the last number in a text; None if there is none."""
-    found = NUMBER.findall(text)
-    return float(found[-1].replace(",", "")) if found else None
+    *_, found = [None, *NUMBER.finditer(text)]
+    if found is None:
+        return None
+    if found["top"]:
+        value = Decimal(found["whole"] or 0) + Decimal(found["top"]) / Decimal(found["bottom"])
+    else:
+        value = Decimal(found["decimal"].replace(",", "").replace("−", "-"))
+    return value.copy_negate() if found["minus"] else value
 
 
 SCORES: Registry[Callable[[str, str], float]] = Registry(
@@ -75,8 +91,10 @@ def own(score: Callable[[str, Any], Any], name: str, text: str, reference: Any, 
     except Exception as error:  # the user's code
         raise ScoreError(f"{name} raised {type(error).__name__}: {error}, {shown}") from error
     try:
+        if isinstance(value, str | bytes) or np.ndim(value):
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except Exception:  # any object, of the user's code
         raise ScoreError(f"{name} returned {value!r} {shown}, expected a number") from None
     if not math.isfinite(number):
         raise ScoreError(f"{name} returned {value!r} {shown}, expected a finite number")

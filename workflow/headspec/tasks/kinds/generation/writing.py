@@ -55,8 +55,9 @@ def write(
     """Return the texts that a model writes after prompts, greedily without a `temperature`.
 
     With one, tokens are drawn from random numbers that depend on `seed` alone, not on gates. Texts end at a
-    string of `stop`, a token that ends texts, or after `max_new_tokens`. Other settings are those of the
-    model's generation config. `prompts` are arguments of the model, as from `left_padded`.
+    string of `stop`, a token that ends texts, or after `max_new_tokens`. Other settings, but for beams and
+    the form of results, are those of the model's generation config. `prompts` are arguments of the model, as
+    from `left_padded`.
     """
     length = 0 if model.config.is_encoder_decoder else prompts["input_ids"].shape[1]
     broken = torch.zeros(len(prompts["input_ids"]), dtype=torch.bool, device=prompts["input_ids"].device)
@@ -65,7 +66,10 @@ def write(
         broken.logical_or_(~logits.amax(-1).isfinite())
         return logits
 
-    settings: dict[str, Any] = {"do_sample": temperature > 0, "num_beams": 1}
+    settings: dict[str, Any] = {
+        "do_sample": temperature > 0, "num_beams": 1, "num_return_sequences": 1,
+        "return_dict_in_generate": False,
+    }  # fmt: skip
     if temperature:
         settings["temperature"] = temperature
     if stop:
