@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from headspec.errors import DataError
-from headspec.statistics.dissociation.head_lists import head_lists, rank_p
+from headspec.statistics.dissociation.head_lists import _columns, _Scores, head_lists, rank_p
 from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
@@ -101,6 +101,31 @@ def test_verdicts(a, b, verdicts, seeds):
     accuracy = {"a": masks(*a, a[0] + random), "b": masks(*b, b[0] + random)}
     table = head_lists([evaluation(rng, accuracy, s, 600) for s in range(seeds)], 200, 0.95, 0)
     assert table["verdict"].tolist() == verdicts
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("base", [-0.1, 0.0, 0.02])
+def test_a_task_that_was_not_learnt_has_no_part_in_those_of_others(base, seeds):
+    """In metrics that can be 0 and below, also in a resample."""
+    rng = np.random.default_rng(5)
+    values = rng.uniform(0.2, 0.9, (seeds, 3, 4))
+    bootstrap = values + rng.normal(0, 0.01, (200, seeds, 3, 4))
+    place = int(rng.integers(4))
+    values[:, 0, place] = base
+    bootstrap[:, :, 0, place] = base + np.linspace(-0.05, 0.05, 200)[:, None]
+    columns, rest = (
+        _columns([
+            _Scores(values[i][:, kept], bootstrap[:, i][..., kept], rng.random((5, len(kept))),
+                    np.zeros((3, len(kept)), bool), np.zeros(len(kept), bool))
+            for i in range(seeds)
+        ], 0.95)
+        for kept in (np.arange(4), np.delete(np.arange(4), place))
+    )  # fmt: skip
+    names = ["own", "own_low", "own_high", "others", "others_low", "others_high", "p_specific"]
+    for name in [*names, "p_specific_seeds"] if seeds > 2 else names:
+        np.testing.assert_array_equal(np.delete(columns[name], place), rest[name])
+        assert np.isfinite(rest[name]).all()
+    assert np.isnan(columns["own"][place]) == (base <= 0) and np.isfinite(columns["others"][place])
 
 
 def test_importance_takes_as_many_draws_as_its_level():

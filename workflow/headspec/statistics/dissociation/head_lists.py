@@ -40,7 +40,8 @@ HEAD_LISTS = Schema(
         "harm": "`random` minus `value`",
         "p_corrected": "`p_value` corrected for lists and tasks",
         "own": "share of `base` that the task loses more without the list than without the shared heads",
-        "others": "the same that other tasks lose less, on average",
+        "others": "the same that other tasks lose less, on average over those whose `base` is above 0, "
+            "also in every resample",
         "p_specific": "of the less certain of `own` and `others`, for these runs; 1 if one is not above 0",
         "p_specific_seeds": "the same for other seeds; null with one or two",
         "p_specific_holm": "the same, corrected",
@@ -149,7 +150,8 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)
     draws = np.mean([one.random for one in seeds], axis=0)  # (draws, k)
     base, listed, shared = values.mean(axis=0)
-    parts, resampled = _parts(values), _parts(bootstrap)
+    learnt = np.concatenate([values[:, 0], *bootstrap[:, :, 0]]).min(axis=0) > 0
+    parts, resampled = _parts(values, learnt), _parts(bootstrap, learnt)
     low, high, over = over_seeds_and_examples(parts, resampled, confidence)
     bounded = {
         f"{name}{end}": part
@@ -167,14 +169,17 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _parts(values: Floats) -> Floats:
+def _parts(values: Floats, learnt: NDArray[np.bool_]) -> Floats:
     """Return columns `own` and `others` (..., 2, k) of metrics (..., 3, k).
 
-    `own` is nan for a task whose base is not above 0, and then `others` is nan for all tasks.
+    `own` is nan for a task whose base is not above 0. Only tasks in `learnt` (k,), all with a base above 0,
+    count in `others`, which is nan without any.
     """
     base, listed, shared = np.moveaxis(values, -2, 0)
     gain = np.divide(listed - shared, base, out=np.full_like(base, np.nan), where=base > 0)
-    others = (gain.sum(axis=-1, keepdims=True) - gain) / (gain.shape[-1] - 1)
+    counted, n = np.where(learnt, gain, 0), np.broadcast_to(learnt.sum() - learnt, gain.shape)
+    total = counted.sum(axis=-1, keepdims=True) - counted
+    others = np.divide(total, n, out=np.full_like(gain, np.nan), where=n > 0)
     return np.stack([-gain, others], axis=-2)
 
 
