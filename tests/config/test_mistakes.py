@@ -149,7 +149,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"iat": {"mixtures": ["all"]}, "transfer": {"tasks": ["stsb"]}, "methods": ["lora"]},
      ": got lora, expected tuned as well, because transfer.tasks is set and transfer trains all weights."),
     ({"methods": ["lora", "frozen", "gates"]},
-     ": got lora, frozen, gates, expected tuned as well, whose runs are pruned."),
+     ": got lora, frozen, gates, expected tuned as well, because gates trains all weights of pruned..."),
     # gates, atlas and probes
     ({"atlas.rankings": ["importanse"]}, ".0: got 'importanse'...Did you mean 'importance'?"),
     ({"atlas.mixtures": ["al"]}, ".0: no mixture 'al'...Did you mean 'all'?"),

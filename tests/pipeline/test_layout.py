@@ -224,12 +224,13 @@ def test_a_ranking_by_which_tasks_own_heads_is_of_their_own_runs():
     assert files.owner_rankings(run(study, "iat-random")) == []
 
 
-def test_trainings_are_runs_that_train_an_encoder_and_pruned_ones():
+def test_heavy_runs_are_those_that_train_an_encoder_prompted_and_pruned_ones():
     lora = CONFIG["training"] | {"lora": {"rank": 2}}
-    assert layout(methods=["tuned", "lora", "frozen"], training=lora).trainings == 6
+    assert layout(methods=["tuned", "lora", "frozen"], training=lora).heavy_runs == 6
     gates = {"pruning_methods": ["importance"], "kept": [0.2, 0.5]}
-    assert layout(methods=["tuned"], gates=gates).trainings == 4
-    assert layout(methods=["tuned", "gates"], gates=gates).trainings == 4 + 3 * 4  # whole, and two numbers
+    assert layout(methods=["tuned"], gates=gates).heavy_runs == 4
+    assert layout(methods=["tuned", "gates"], gates=gates).heavy_runs == 4 + 3 * 4  # whole, and two numbers
+    assert Layout(prompted({})).heavy_runs == 2  # of two seeds
 
 
 def test_gates_that_rank_heads_are_the_own_ones_of_tasks():

@@ -40,8 +40,8 @@ STUDY = CONFIG | {
 FREE = "models.m.quantization: got 'nf4', expected null, because "
 #: what a study must not have beside a quantised model: change, message
 REFUSED = {
-    "adapters": ({"methods": ["prompted", "lora"]}, FREE + "methods.1, 'lora', trains it; quantised weights"),
-    "classifiers": ({"methods": ["frozen", "prompted"]}, FREE + "methods.0, 'frozen', trains it"),
+    "adapters": ({"methods": ["prompted", "lora"]}, FREE + "methods.1, 'lora', trains; quantised models"),
+    "classifiers": ({"methods": ["frozen", "prompted"]}, FREE + "methods.0, 'frozen', trains; "),
     "training": ({"methods": ["tuned"]}, FREE + "only the method 'prompted' runs quantised models"),
     "magnitudes": (
         {"methods": ["prompted", "atlas"], "atlas": {"methods": ["prompted"], "rankings": ["magnitude"]}},

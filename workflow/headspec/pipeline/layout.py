@@ -73,8 +73,8 @@ class Layout:
         return [run for run in self.mixed if self.study.models[run.model].heads]
 
     @property
-    def trainings(self) -> int:
-        """Number of runs that do not train classifiers alone; their jobs dominate a study's work."""
+    def heavy_runs(self) -> int:
+        """Number of runs, also prompted, that do not train classifiers alone; they are most of the work."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
         pruned = self.study.pruned_runs if "gates" in self.study.methods else []
         return sum(self.study.trains(run.method) != "classifiers" for run in runs) + len(pruned)

@@ -33,13 +33,13 @@ def model_resources(workflow: Workflow, layout: Layout) -> tuple[int, int]:
     """Return the GPUs and threads requested by jobs that run a model.
 
     Submitted jobs request a GPU, unless the profile excludes `gpu` from the resources because there are none.
-    Local jobs without a GPU share the cores: the fewer models the study trains, the more threads for each.
+    Local jobs without a GPU share the cores: the fewer runs, the more threads.
     """
     if workflow.resource_scopes.is_excluded("gpu"):
         return 0, 4
     if on_cluster(workflow) or devices.gpu_count():
         return 1, 2
-    return 0, devices.threads_per_job(layout.trainings, workflow.global_resources["_cores"].value or 1)
+    return 0, devices.threads_per_job(layout.heavy_runs, workflow.global_resources["_cores"].value or 1)
 
 
 def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:

@@ -124,7 +124,10 @@ def _gates(study: Study) -> Iterator[str]:
         yield f"gates.source: not used; expected {expected} in gates.pruning_methods, which keep its heads."
     trained = {"tuned", "frozen"} & {*study.methods} and study.plain_method == "tuned"
     if "gates" in study.methods and not trained:
-        yield f"methods: got {listing(study.methods)}, expected tuned as well, whose runs are pruned."
+        yield (
+            f"methods: got {listing(study.methods)}, expected tuned as well, because gates trains all "
+            "weights of pruned runs."
+        )
 
 
 def _probes(study: Study) -> Iterator[str]:

@@ -242,7 +242,7 @@ def _quantised(study: Study) -> Iterator[str]:
             yield f"{key}, because only the method 'prompted' runs quantised models."
         for i, method in enumerate(study.methods):
             if method in NAMED and METHODS[method].trains != "nothing":
-                yield f"{key}, because methods.{i}, '{method}', trains it; quantised weights are not trained."
+                yield f"{key}, because methods.{i}, '{method}', trains; quantised models are only prompted."
         for ranking in heads.of_weights(study.atlas.rankings if "atlas" in study.methods else ()):
             yield f"{key}, because atlas.rankings has '{ranking}', a measure of weights in floating point."
 

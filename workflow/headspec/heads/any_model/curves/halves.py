@@ -110,7 +110,7 @@ def _warn(half: np.ndarray, classes: Sequence[int | None], repeated: int) -> Non
     """Warn about classes missing from a half, and about repeated examples."""
     if repeated:
         log.warning(
-            "head_curve: %d of %d examples are duplicates; they stay in one half, but intervals treat all "
+            "%d of %d examples are duplicates; they stay in one half, but intervals treat all "
             "examples as independent", repeated, len(half),
         )  # fmt: skip
     for label in sorted({label for label in classes if label is not None}):
@@ -118,6 +118,6 @@ def _warn(half: np.ndarray, classes: Sequence[int | None], repeated: int) -> Non
         for number, use in enumerate(USES):
             if not (of_class & (half == number)).any():
                 log.warning(
-                    "head_curve: the half of the examples that %s has none of the %d of class %d",
+                    "the half of the examples that %s has none of the %d of class %d",
                     use, of_class.sum(), label,
                 )  # fmt: skip
