@@ -49,12 +49,16 @@ def right(model, tokenizer) -> list[bool]:
 
 
 @pytest.mark.needs("lm_eval")
-def test_tasks_are_evaluated_without_heads_and_without_random_ones(made):
+def test_tasks_are_evaluated_without_heads_and_without_random_ones(made, monkeypatch):
+    """The harness reads its list of tasks once for all sets."""
     model, tokenizer, task = made
+    index, read = import_module("lm_eval.tasks").TaskManager, []
+    begin = index.__init__
+    monkeypatch.setattr(index, "__init__", lambda self, **given: read.append(begin(self, **given)))
     lm = import_module("lm_eval.models.huggingface").HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4)
     heads = {1: [0, 2, 3], 2: [1]}
     table = headspec.evaluate(lm, [task], heads, draws=3).set_index("order")
-    assert list(table.index) == ["none", "closed", "random", "same_layers"]
+    assert list(table.index) == ["none", "closed", "random", "same_layers"] and len(read) == 1
     assert (
         list(table["heads"]) == [0, 4, 4, 4]
         and {*table["task"]} == {"mine"}

@@ -94,6 +94,9 @@ def evaluate(
     closed = head_arrays.mask(heads, gates.exists)
     if not closed.any():
         raise ValueError("heads: got none, expected at least one head to close")
+    if settings.get("task_manager") is None:  # which reads all tasks of the harness: once for all sets
+        manager: Any = import_module("lm_eval.tasks").TaskManager
+        settings["task_manager"] = manager(metadata=settings.get("metadata"))
     found: dict[str, list[dict[tuple[str, str], Found]]] = {}
     sets = [*_sets(closed, gates.exists, draws, seed)]
     for order, each in user_model.shown(sets, "sets of heads"):
