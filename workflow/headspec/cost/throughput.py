@@ -56,10 +56,7 @@ LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
 WRITTEN = 16  # tokens that a decoder writes in the measurement
 SECONDS = 1.0  # minimum time to measure a model
 #: code that checks whether packages for jobs are imported
-READY = (
-    "import sys; "
-    f"sys.exit(not { {package.partition(':')[0] for package in warm.PACKAGES} } <= set(sys.modules))"
-)
+READY = f"import sys; sys.exit(not { {p.partition(':')[0] for p in warm.PACKAGES} } <= set(sys.modules))"
 
 #: code that imports what jobs of figures do, and saves one figure
 FIGURE = """
@@ -85,9 +82,8 @@ def empty(config: PretrainedConfig) -> PreTrainedModel:
     if config.is_encoder_decoder:
         return translated.empty(config)
     with torch.device("meta"):
-        # in a mixture of experts, this counts only as many experts as a token uses
-        experts = "batched_mm"
-        model = AutoModel.from_config(config, dtype=torch.float32, experts_implementation=experts)
+        # "batched_mm" counts only as many experts of a mixture as a token uses
+        model = AutoModel.from_config(config, dtype=torch.float32, experts_implementation="batched_mm")
     return model.eval().requires_grad_(False)
 
 
@@ -180,11 +176,10 @@ def measure(
         "importance": lambda: gate_gradients(trained, "task", scored, rows, device),
         "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
     }
+    once = translated.teacher_forced(small, tokens, tokens, size) if writes else forward(small, tokens, size)
+    operations = dict.fromkeys(PASSES, once)
     if writes:
-        operations = dict.fromkeys(PASSES, translated.teacher_forced(small, tokens, tokens, size))
         operations["prune"] = translated.written(small, tokens, tokens, size)
-    else:
-        operations = dict.fromkeys(PASSES, forward(small, tokens, size))
     if caches(small.to_dict()):
         runs[WRITE] = functools.partial(write, pruned, len(scored), device)
         operations[WRITE], examples[WRITE] = forward(small, WRITTEN, size), len(scored)
@@ -224,10 +219,9 @@ def find_speed(
         numbers = [str(tokens), str(study.training.batch_size), study.precision, "2" if gpu else "1"]
         command = [python, "-m", "headspec.cost.throughput", *numbers, *folders]
         begun = time.time()
+        pipe = subprocess.PIPE
         children = [
-            subprocess.Popen(
-                command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe)
             for _ in range(at_once)
         ]
         outputs = [child.communicate() for child in children]
@@ -296,10 +290,8 @@ def main(tokens: str, size: str, precision: str, threads: str, *folders: str) ->
     """Print, as JSON, when packages were loaded, and the measured rates of the models in these folders."""
     device = devices.prepare(precision, int(threads))
     ready = time.time()
-    measured = [
-        measure(AutoConfig.from_pretrained(folder), int(tokens), int(size), device, SECONDS)
-        for folder in folders
-    ]
+    configs = map(AutoConfig.from_pretrained, folders)
+    measured = [measure(config, int(tokens), int(size), device, SECONDS) for config in configs]
     print(json.dumps({"ready": ready, "rates": measured}))
 
 

@@ -119,8 +119,7 @@ class Probed(NamedTuple):
         )
 
 
-PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
-UNTRAINED = (PRETRAINED, RANDOM)
+UNTRAINED, SINGLE, TUNED = ("pretrained", "random"), "single", "tuned"
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
@@ -137,12 +136,19 @@ def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: in
     return widened
 
 
-def _rates(sums: Floats, n: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return shares (labels,), and those on resampled folds (resamples, labels); 0 without units."""
-    total, resampled = n.sum(axis=1), weights @ n.T
-    rate = np.divide(sums.sum(axis=1), total, out=np.zeros(len(n)), where=total > 0)
-    numerator = weights @ sums.T
-    return rate, np.divide(numerator, resampled, out=np.zeros_like(numerator), where=resampled > 0)
+def _rates(sums: Sequence[Floats], counts: Sequence[Counts], weights: Floats) -> tuple[Floats, Floats]:
+    """Return shares (runs, labels) of units, and those on resampled folds (resamples, runs, labels).
+
+    `sums` are (labels, folds) of each run; shares are 0 without units.
+    """
+    pairs = [(right, each.n) for right, each in zip(sums, counts, strict=True)]
+    rates = [_share(right.sum(axis=1), n.sum(axis=1)) for right, n in pairs]
+    resampled = [_share(weights @ right.T, weights @ n.T) for right, n in pairs]
+    return np.stack(rates), np.stack(resampled, axis=1)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def probes(
@@ -155,7 +161,7 @@ def probes(
     """
     rows = []
     for group, members in groups.items():
-        runs = [Probed.from_table(table) for table in members]
+        runs = [*map(Probed.from_table, members)]
         weights = _weights(runs[0].found.n.shape[1], len(runs), resamples, confidence, seed)
         names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
         rows += [
@@ -171,8 +177,7 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
         """Return rates (counts, labels), and those on resampled folds (resamples, counts, labels)."""
-        by_run = [_rates(each.chosen_right(heads, each), each.n, weights) for each in counts]
-        return np.stack([rate for rate, _ in by_run]), np.stack([sampled for _, sampled in by_run], axis=1)
+        return _rates([each.chosen_right(heads, each) for each in counts], counts, weights)
 
     values, sampled = rates([run.found for run in runs])
     controls = [rates(run.controls) for run in runs]
@@ -228,26 +233,23 @@ def changes(
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), members in groups.items():
-        by_task.setdefault((model, task), {})[mixture, method] = [
-            Probed.from_table(table) for table in members
-        ]
+        by_task.setdefault((model, task), {})[mixture, method] = [*map(Probed.from_table, members)]
     frames = []
-    for (model, task), groups_of_task in by_task.items():
-        before = {method: runs for (_, method), runs in groups_of_task.items() if method in UNTRAINED}
-        start = PRETRAINED if PRETRAINED in before else RANDOM
-        untrained = before[start]
-        seeds = max(map(len, groups_of_task.values()))
-        weights = _weights(untrained[0].found.n.shape[1], seeds, resamples, confidence, seed)
-        compared = [*_compared(groups_of_task, task, start)]
+    for (model, task), runs in by_task.items():
+        start = next(group for method in UNTRAINED for group in runs if group[1] == method)
+        untrained = runs[start]
+        most_seeds, folds = max(map(len, runs.values())), untrained[0].found.n.shape[1]
+        weights = _weights(folds, most_seeds, resamples, confidence, seed)
+        compared = [*_compared(runs, task, start)]
         rng = np.random.default_rng(derive(seed, "permuted folds of probes"))
         fewest, by_row, most = FLIPS
         draws = min(max(fewest, by_row * len(compared) * len(untrained[0].labels)), most)
-        flips = rng.choice([-1.0, 1.0], (draws, weights.shape[1]))
+        flips = rng.choice([-1.0, 1.0], (draws, folds))
         for heads in (BEST, MEAN):
             rows = []
             for name, mixture, method in compared:
-                other, after = groups_of_task[name], groups_of_task[mixture, method]
-                change = _change(other, after, untrained, heads, weights, flips, confidence)
+                pair = runs[name], runs[mixture, method]
+                change = _change(*pair, untrained, heads, weights, flips, confidence)
                 rows.append(change.assign(before=name[1], mixture=mixture, method=method))
             found = pd.concat(rows, ignore_index=True)
             found = corrected(found, found["label"].isna())
@@ -256,18 +258,17 @@ def changes(
 
 
 def _compared(
-    groups: Collection[tuple[str, str]], task: str, start: str
+    groups: Collection[tuple[str, str]], task: str, start: tuple[str, str]
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
     """Yield the group before, and the mixture and method after, of all comparisons for a task.
 
     All training is compared with the untrained encoder, training on mixtures also with that on the task
     alone, and its variants also with plain training on the same mixture.
     """
-    untrained = next(group for group in groups if group[1] == start)
     for mixture, method in groups:
         if method in UNTRAINED:
             continue
-        yield untrained, mixture, method
+        yield start, mixture, method
         if method != SINGLE and (task, SINGLE) in groups:
             yield (task, SINGLE), mixture, method
         if method not in (SINGLE, TUNED) and (mixture, TUNED) in groups:
@@ -275,33 +276,25 @@ def _compared(
 
 
 def _change(
-    before: list[Probed],
-    after: list[Probed],
-    untrained: list[Probed],
-    heads: str,
-    weights: Floats,
-    flips: Floats,
-    confidence: float,
-) -> pd.DataFrame:
+    before: list[Probed], after: list[Probed], untrained: list[Probed], heads: str, weights: Floats,
+    flips: Floats, confidence: float,
+) -> pd.DataFrame:  # fmt: skip
     """Return rows of `PROBE_CHANGES` for the labels with units, with heads chosen by the `untrained` runs."""
     before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
-    values, resampled, by_fold = [], [], []
-    for a, b, first in zip(before, after, untrained, strict=True):
-        difference = b.found.chosen_right(heads, first.found) - a.found.chosen_right(heads, first.found)
-        rate, sampled = _rates(difference, b.found.n, weights)
-        values.append(rate)
-        resampled.append(sampled)
-        by_fold.append(difference)
-    estimates, bootstrap = np.stack(values), np.stack(resampled, axis=1)
+    differences = [
+        b.found.chosen_right(heads, first.found) - a.found.chosen_right(heads, first.found)
+        for a, b, first in zip(before, after, untrained, strict=True)
+    ]
+    estimates, bootstrap = _rates(differences, [run.found for run in after], weights)
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
-    changed = np.sum(by_fold, axis=0)  # (labels, folds)
+    changed = np.sum(differences, axis=0)  # (labels, folds)
     permuted = p_value(changed.sum(axis=1), flips @ changed.T)
     p_seeds = np.maximum(p_over_seeds_and_examples(estimates, bootstrap), permuted)
     n = after[0].found.n.sum(axis=1).astype(int)
     frame = pd.DataFrame(
         {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),
          "ci_high": bounds.high.clip(-1, 1), "p_value": permuted, "p_seeds": p_seeds,
-         "n": n, "n_seeds": len(values)}
+         "n": n, "n_seeds": len(after)}
     )  # fmt: skip
     with_units: pd.DataFrame = frame[n > 0]
     return with_units

@@ -265,10 +265,8 @@ def files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
         return []
     present = local_splits(task, key)
     names = [task.train_split, validation_split(task, key, list(present)), *task.further.values(), *more]
-    used = {
-        split: present[split] for name in names if name and (split := split_files.match_split(name, present))
-    }
-    return sorted({file for held in used.values() for file in held.files})
+    used = {split_files.match_split(name, present) for name in names if name}
+    return sorted({file for split, held in present.items() if split in used for file in held.files})
 
 
 def version(source: str, paths: Sequence[Path] = ()) -> str:
@@ -278,9 +276,8 @@ def version(source: str, paths: Sequence[Path] = ()) -> str:
     root = locate(source, "source") if paths else Path()
     names = (path.relative_to(root).as_posix() if path != root else text_files.ending(path) for path in paths)
     local = user_files.version(dict(zip(names, paths, strict=True))) if paths else ""
-    if source.startswith("package:"):
-        return ", ".join(filter(None, [distribution(source), local]))
-    return local
+    package = distribution(source) if source.startswith("package:") else ""
+    return ", ".join(filter(None, [package, local]))
 
 
 def _is_hub(task: Task) -> bool:

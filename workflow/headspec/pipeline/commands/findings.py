@@ -5,18 +5,15 @@ from typing import Any
 
 import pandas as pd
 
-from headspec.config.methods import NAMED
-from headspec.config.values import MEAN
 from headspec.numbers import hundredths, plain
+from headspec.pipeline.commands import printed
 from headspec.pipeline.commands.headless import headless
 from headspec.statistics.chance import marks
 from headspec.statistics.dissociation.scores import CHANCE
-from headspec.statistics.intervals import decisive, of_seeds
+from headspec.statistics.intervals import decisive
 from headspec.statistics.resampling import SIGNIFICANCE
 
-DISTINCT = "distinct"
-CASES = (DISTINCT, "double", "single", "inverted", "none", CHANCE)
-UNLEARNT = "unpruned_at_chance"  # column that tells which models learnt nothing
+CASES = (printed.DISTINCT, "double", "single", "inverted", "none", CHANCE)
 #: tables that a study may have besides 'combined': what their rows are
 OPTIONAL = {
     "fractions": "rows by fraction of heads",
@@ -35,7 +32,7 @@ OPTIONAL = {
     "probe_changes": "changes of what heads know",
 }
 #: the table 'combined' of a study without mixtures
-NO_MIXTURES = pd.DataFrame(columns=["model", "method", "task", UNLEARNT])
+NO_MIXTURES = pd.DataFrame(columns=["model", "method", "task", printed.UNLEARNT])
 #: names of contrasts of means over pairs of tasks
 PAIRS, ACROSS = "pairs", "across paradigms"
 #: what measures of heads are compared with: column of 'belief'
@@ -50,14 +47,14 @@ def describe(
     No line counts models that learnt nothing of a task, or differences between such models. `means` and
     `areas` are the rows of tables 'combined' and 'areas' that are shown; `frames` are other tables by name.
     """
-    nothing = {run_key(row) for row in row_dicts(means[means[UNLEARNT].eq(True)])}
+    nothing = {printed.run_key(row) for row in printed.row_dicts(means[means[printed.UNLEARNT].eq(True)])}
 
     def without_unlearnt(table: pd.DataFrame) -> pd.DataFrame:
-        if UNLEARNT in table:
-            table = table[~table[UNLEARNT].eq(True)]
+        if printed.UNLEARNT in table:
+            table = table[~table[printed.UNLEARNT].eq(True)]
         if not (nothing and {"mixture", "method"} <= {*table}):
             return table
-        return table.loc[[run_key(row) not in nothing for row in row_dicts(table)]]
+        return table.loc[[printed.run_key(row) not in nothing for row in printed.row_dicts(table)]]
 
     sentences = [_cases(means)] if len(means) else []
     shown = {"combined": means}
@@ -67,17 +64,18 @@ def describe(
         sentences.append(_specific(enough))
     if (contrasts := frames.get("contrasts")) is not None:
         shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
-        sentences += [_contrasted(row) for row in row_dicts(shown["contrasts"])]
+        sentences += [_contrasted(row) for row in printed.row_dicts(shown["contrasts"])]
     if (correlation := frames.get("correlation")) is not None:
         sentences += _similarity(correlation)
     if (improvement := frames.get("improvement")) is not None:
-        iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
+        iat = improvement[printed.means_over_tasks(improvement) & (improvement["method"] == "iat")]
         iat = shown["improvement"] = without_unlearnt(iat)
-        sentences += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
+        tested = iat.assign(p=decisive(iat), p_name=printed.p_name(iat))
+        sentences += [_improved(row) for row in printed.row_dicts(tested)]
     if (specialization := frames.get("specialization")) is not None:
-        shown["specialization"] = without_unlearnt(specialization[means_over_tasks(specialization)])
+        shown["specialization"] = without_unlearnt(specialization[printed.means_over_tasks(specialization)])
         specialized = shown["specialization"].assign(mark=marks(shown["specialization"]))
-        sentences += [_specialized(row) for row in row_dicts(specialized)]
+        sentences += [_specialized(row) for row in printed.row_dicts(specialized)]
     with_none = ("pruning_curves", "budgets")
     sentences += headless({name: without_unlearnt(frames[name]) for name in with_none if name in frames})
     for name, told in {
@@ -100,22 +98,21 @@ def lines(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return the opening lines of a page on a study, those of its summary, from its tables by name."""
     frames = {name: tables[name] for name in OPTIONAL if name in tables}
     combined = tables.get("combined", NO_MIXTURES)
-    sentences, _ = describe(combined, frames, shown_means(combined), shown_areas(frames))
+    sentences, _ = describe(combined, frames, printed.shown_means(combined), printed.shown_areas(frames))
     *tasks, note = unlearnt(combined) or [""]
     return [*(f"{line}: {note}" for line in tasks), *sentences]
 
 
 def unlearnt(combined: pd.DataFrame) -> list[str]:
     """Return lines on tasks that unpruned models have not learnt: ``frozen: topic (2 of 3 mixtures)``."""
-    tasks = combined[~means_over_tasks(combined)]
+    tasks = combined[~printed.means_over_tasks(combined)]
     several = combined["model"].nunique() > 1
     names = []
     for (model, method), rows in tasks.groupby(["model", "method"], sort=False):
-        marks = {task: list(own) for task, own in rows[UNLEARNT].eq(True).groupby(rows["task"], sort=False)}
         named = [
-            f"{task} ({sum(own)} of {len(own)} mixture{'s' * (len(own) != 1)})"
-            for task, own in marks.items()
-            if any(own)
+            f"{task} ({own.sum()} of {len(own)} mixture{'s' * (len(own) != 1)})"
+            for task, own in rows[printed.UNLEARNT].eq(True).groupby(rows["task"], sort=False)
+            if own.any()
         ]
         if named:
             names.append(f"{f'{model}, ' * several}{method}: {', '.join(named)}")
@@ -124,64 +121,35 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
     )
 
 
-def shown_means(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over tasks, for the methods shown."""
-    return table[means_over_tasks(table) & table["method"].isin(NAMED)]
-
-
-def shown_areas(frames: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the means over tasks of the table 'areas', if heads are pruned at several fractions."""
-    if not {"areas", "fractions"} <= {*frames} or frames["fractions"]["fraction"].nunique() < 2:
-        return None
-    return shown_means(frames["areas"])
-
-
-def means_over_tasks(table: pd.DataFrame) -> pd.Series:
-    """Return which rows are means over tasks."""
-    return table["task"] == MEAN
-
-
-def run_key(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the model, mixture and method of a row."""
-    return row["model"], row["mixture"], row["method"]
-
-
-def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as dicts."""
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return each method in `table`, with its rows."""
-    groups = ((method, table[table["method"] == method]) for method in NAMED)
-    return [(method, rows) for method, rows in groups if len(rows)]
-
-
 # --- dissociation, similarity and IAT
 
 
 def _cases(means: pd.DataFrame) -> str:
     """Return ``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
     parts = []
-    for method, rows in by_method(means):
-        words = case_words(rows)
+    for method, rows in printed.by_method(means):
+        words = printed.case_words(rows)
         counts = {case: int((words == case).sum()) for case in CASES}
         parts.append(f"{method} " + ", ".join(f"{n} {case}" for case, n in counts.items() if n))
     n = len(means[["model", "mixture"]].drop_duplicates())
-    return f"{share(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
+    return f"{printed.share(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
 
 
 def _above_zero(areas: pd.DataFrame) -> str:
     """Return ``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
-    parts = [f"{name} {int((rows['ci_low'] > 0).sum())} of {len(rows)}" for name, rows in by_method(areas)]
-    return f"all fractions of heads together, interval of D above 0: {'; '.join(parts)}"
+    return f"all fractions of heads together, interval of D above 0: {_counts(areas, areas['ci_low'] > 0)}"
 
 
 def _specific(means: pd.DataFrame) -> str:
     """Return ``specific to their tasks, beyond strong lists and fragile tasks: tuned 1 of 2; ...``"""
-    counts = [(name, rows["specific"].eq(True)) for name, rows in by_method(means)]
-    parts = [f"{name} {yes.sum()} of {len(yes)}" for name, yes in counts]
-    return f"specific to their tasks, beyond strong lists and fragile tasks: {'; '.join(parts)}"
+    counts = _counts(means, means["specific"].eq(True))
+    return f"specific to their tasks, beyond strong lists and fragile tasks: {counts}"
+
+
+def _counts(table: pd.DataFrame, true: pd.Series) -> str:
+    """Return ``tuned 3 of 4; frozen 0 of 4``"""
+    groups = printed.by_method(table.assign(true=true))
+    return "; ".join(f"{name} {rows['true'].sum()} of {len(rows)}" for name, rows in groups)
 
 
 def _contrasted(row: dict[str, Any]) -> str:
@@ -198,7 +166,7 @@ def _contrasted(row: dict[str, Any]) -> str:
 
 def _similarity(correlation: pd.DataFrame) -> list[str]:
     """Return ``r of D and similarity -1.00 (cka) to 0.54 (paradigm), lowest p of 10 0.167 (importance)``"""
-    rows = row_dicts(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
+    rows = printed.row_dicts(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
     if not rows:
         return []
 
@@ -207,20 +175,20 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
         return f"{number} ({model}{row['measure']})"
 
     if len(rows) == 1:
-        r, p = rows[0]["pearson_r"], p_text(rows[0]["p_mantel"])
+        r, p = rows[0]["pearson_r"], printed.p_text(rows[0]["p_mantel"])
         return [f"r of D and similarity {named(plain(r), rows[0])}" + f", p {p}" * bool(p)]
     low, high = (named(plain(row["pearson_r"]), row) for row in (rows[0], rows[-1]))
     tested = [row for row in rows if pd.notna(row["p_mantel"])]
-    line, more = f"r of D and similarity {low} to {high}", ""
+    line = f"r of D and similarity {low} to {high}"
     if tested:
         least = min(tested, key=lambda row: row["p_mantel"])
-        more = f"lowest p of {len(tested)} {named(p_text(least['p_mantel']), least)}"
-    return [", ".join(filter(None, [line, more]))]
+        line += f", lowest p of {len(tested)} {named(printed.p_text(least['p_mantel']), least)}"
+    return [line]
 
 
 def _improved(row: dict[str, Any]) -> str:
     """Return ``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
-    value, p = f"{hundredths(row['value'])} %", f"{row['p_name']} {p_text(row['p'])}"
+    value, p = f"{hundredths(row['value'])} %", f"{row['p_name']} {printed.p_text(row['p'])}"
     return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, {p}"
 
 
@@ -235,7 +203,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     ``smallest area (tuned): rescored 61.2 %, random 67.9 %, p < 0.05 in 2 of 2``
     ``most like ablation: gradient_x_activation 0.91, like its size: importance 0.99``
     """
-    method, rows = next(iter(by_method(shown_means(belief))), ("", pd.DataFrame()))
+    method, rows = next(iter(printed.by_method(printed.shown_means(belief))), ("", pd.DataFrame()))
     if rows.empty:
         return []
     rankings = rows.groupby("ranking")[["area", *LIKENESS.values()]].mean()
@@ -244,7 +212,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
         return []
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
-    p = p_name(own)
+    p = printed.p_name(own)
     clear = int(((own["difference"] < 0) & (decisive(own, "difference_p") < SIGNIFICANCE)).sum())
     area = f"{best} {hundredths(measures['area'].min())} %, random {hundredths(random)} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
@@ -275,8 +243,8 @@ def _roles(head_roles: pd.DataFrame) -> list[str]:
 def _kept(budgets: pd.DataFrame) -> list[str]:
     """Return ``fewer heads, against whole: the metric is lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     group = [budgets[name] for name in ("model", "mixture", "method", "scope")]
-    has_mean = means_over_tasks(budgets).groupby(group).transform("any")
-    rows = budgets[means_over_tasks(budgets) | ~has_mean]
+    has_mean = printed.means_over_tasks(budgets).groupby(group).transform("any")
+    rows = budgets[printed.means_over_tasks(budgets) | ~has_mean]
     return [
         f"fewer heads, against {against}: the metric is {_tested(own, 'difference', 'rows')}"
         for against, own in rows.groupby("against")
@@ -285,7 +253,7 @@ def _kept(budgets: pd.DataFrame) -> list[str]:
 
 def _shared(sharing: pd.DataFrame) -> list[str]:
     """Return ``tasks together, against each alone: the mean metric is lower in 0 of 16 mixtures ...``"""
-    rows = sharing[means_over_tasks(sharing)]
+    rows = sharing[printed.means_over_tasks(sharing)]
     if rows.empty:
         return []
     return [
@@ -313,40 +281,18 @@ def _tested(rows: pd.DataFrame, column: str, what: str) -> str:
     """Return ``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     p, difference = decisive(rows), rows[column]
     lower, higher = (int((side & (p < SIGNIFICANCE)).sum()) for side in (difference < 0, difference > 0))
-    return (
-        f"lower in {lower} of {p.notna().sum()} {what} ({p_name(rows)} < {SIGNIFICANCE}), higher in {higher}"
-    )
+    test = f"{printed.p_name(rows)} < {SIGNIFICANCE}"
+    return f"lower in {lower} of {p.notna().sum()} {what} ({test}), higher in {higher}"
 
 
-# --- words and numbers
+# --- words
 
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['model']}, {row['mixture']}"
 
 
-def case_words(means: pd.DataFrame) -> pd.Series:
-    """Return the case of each row, or `distinct` for a double dissociation that is."""
-    return means["case"].mask(means["distinct"].eq(True), DISTINCT)
-
-
-def share(means: pd.DataFrame) -> str:
-    """Return ``10 % of heads``"""
-    fractions = [f"{100 * each:.3g} %" for each in means["fraction"].dropna().unique()]
-    return " or ".join(fractions) + " of heads"
-
-
 def _change(row: dict[str, Any]) -> str:
     """Return ``0.8 [-0.1, 1.7]``"""
     ends = f" [{hundredths(row['ci_low'])}, {hundredths(row['ci_high'])}]" if pd.notna(row["ci_low"]) else ""
     return f"{hundredths(row['difference'])}{ends}"
-
-
-def p_name(rows: pd.DataFrame) -> str:
-    """Return the name of the decisive p of rows: with one or two seeds it ignores how seeds vary."""
-    return "p" if of_seeds(rows).all() else "p of these runs"
-
-
-def p_text(value: Any) -> str:
-    """Return a p-value for display; empty if there is none."""
-    return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"

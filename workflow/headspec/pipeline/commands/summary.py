@@ -15,7 +15,7 @@ from headspec.errors import HeadspecError
 from headspec.numbers import hundredths
 from headspec.pipeline import state
 from headspec.pipeline.commands import findings
-from headspec.pipeline.commands.findings import (
+from headspec.pipeline.commands.printed import (
     UNLEARNT,
     by_method,
     case_words,
@@ -23,6 +23,7 @@ from headspec.pipeline.commands.findings import (
     row_dicts,
     run_key,
     share,
+    shown_areas,
     shown_means,
 )
 from headspec.pipeline.current import Results, other_versions
@@ -89,7 +90,7 @@ def _table(name: str, path: Path) -> pd.DataFrame:
 def text(combined: pd.DataFrame, results: Path, width: int | None = None, **frames: pd.DataFrame) -> str:
     """Return the summary, wrapped at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
     means = shown_means(combined)
-    areas = findings.shown_areas(frames)
+    areas = shown_areas(frames)
     sentences, left_out = findings.describe(combined, frames, means, areas)
     lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", sentences)]
     if len(means):

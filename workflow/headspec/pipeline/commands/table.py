@@ -15,7 +15,7 @@ from headspec import tables
 from headspec.errors import ConfigError, MissingError, UnfinishedError, listing, nearest
 from headspec.numbers import MISSING, hundredths, plain
 from headspec.pipeline import state
-from headspec.pipeline.commands.findings import DISTINCT, p_text
+from headspec.pipeline.commands.printed import DISTINCT, p_text
 from headspec.provenance.files import atomic
 from headspec.statistics.chance import MARKS, SAYS, marks
 from headspec.statistics.intervals import of_seeds
