@@ -32,9 +32,9 @@ def by_pair(yes, no, pairs):
     return [(a, b, yes if {a, b} in FRIENDS else no) for a, b in pairs]
 
 
-def gains(*more, unlearnt=(), untrained=()):
+def gains(*more, model="m", unlearnt=(), untrained=()):
     """Rows of tasks alone and in pairs, in the order of the config."""
-    tasks, run = (*TASKS, *more), {"model": "m", "metric": "accuracy", "n_seeds": 3, "between_seeds": 0.001}
+    tasks, run = (*TASKS, *more), {"model": model, "metric": "accuracy", "n_seeds": 3, "between_seeds": 0.001}
     for task in tasks:
         yield run | {"mixture": task, "method": "single", "task": task, "value": 0.8}
     for a, b, gain in by_pair(0.03, -0.02, itertools.combinations(tasks, 2)):
@@ -74,6 +74,17 @@ def test_groups_that_were_trained_are_shown(tmp_path):
     run |= {"ci_low": 0.0, "ci_high": 0.02}
     write(tmp_path, "gains", [*gains(), *(run | {"task": task} for task in (*TASKS, "mean"))])
     assert "these groups, trained     +1.0 [0.0, 2.0]" in group_tasks(tmp_path, 1)
+
+
+@pytest.mark.parametrize("figure", [None, "mine.svg"])
+def test_each_of_several_models_has_a_figure(tmp_path, figure):
+    write(tmp_path, "gains", [*gains(model="a"), *gains(model="b", unlearnt=["mood"])])
+    text = group_tasks(tmp_path, 2, figure=figure and tmp_path / figure)
+    stem, _, suffix = (figure or "groups.png").partition(".")
+    paths = [tmp_path / f"{stem}.{model}.{suffix}" for model in "ab"]
+    assert sorted(path for path in tmp_path.iterdir() if path.is_file()) == paths
+    assert re.findall("figure +(.+)", text) == [*map(str, paths)]
+    assert paths[0].read_bytes() != paths[1].read_bytes()
 
 
 def trained_gains(rng, k=6):
