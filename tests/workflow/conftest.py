@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.running import every_stage
+from support.running import every_stage, leaky
 from support.running.studies import TOKEN, Folder
 
 
@@ -48,3 +48,9 @@ def every_stage_finished(shared) -> Folder:
     return Folder(
         shared("every_stage", lambda path: every_stage.new(path).snakemake(*every_stage.TARGETS, "explorer"))
     )
+
+
+@pytest.fixture(scope="session")
+def all_large(shared) -> Folder:
+    """A study whose files all count as large, finished. Tests must not change it."""
+    return Folder(shared("all large", leaky.fill))

@@ -1,13 +1,11 @@
 """Jobs that run again after an edit: exactly those that depend on it, wherever and whenever it was made."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +19,9 @@ from headspec import tables
 from headspec.config.loading import load
 from headspec.cost import graph
 from headspec.data.tasks_read import TasksRead
-from headspec.provenance import hashes
-from support.needs import MEMORY
 from support.paths import ROOT
 from support.running.edits import at_import, setting
-from support.running.studies import CONFIG, SMALL, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
@@ -260,76 +256,6 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected, runs):
     for message in plan.messages:
         if message.startswith(("Training", "Head importance", "Pruning")):
             assert re.search(runs, message), message
-
-
-COPIES = {
-    "cp -r": 'cp -r "$0" "$1"',
-    "cp -a": 'cp -a "$0" "$1"',
-    "tar": 'mkdir "$1" && tar -c -C "$0" . | tar -x -C "$1"',
-    "rsync -t": 'rsync -rt "$0/" "$1"',
-}
-copies = pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, id=name, marks=[pytest.mark.needs("rsync")] * name.startswith("rsync"))
-        for name, command in COPIES.items()
-    ],
-)
-
-
-@pytest.fixture(scope="module")
-def all_large(shared) -> Folder:
-    """A small finished study whose files all count as large."""
-
-    def fill(path: Path) -> None:
-        folder = Folder.new(path)
-        folder.replace("workflow/headspec/provenance/hashes.py", "LARGE = 20_000_000", "LARGE = 0")
-        folder.write(SMALL)
-        folder.snakemake()
-
-    return Folder(shared("all large", fill))
-
-
-@pytest.mark.parametrize("what", [".", "results/tiny"], ids=["folder", "results"])
-@copies
-def test_a_copy_reruns_what_an_edit_reaches(all_large, tmp_path, command, what):
-    """As often as it is planned: of the folder in another place, or of results under another name."""
-    study, copied = all_large.copy(tmp_path / "study"), tmp_path / "copied"
-    if what != ".":
-        copied = study.path / "results" / "vary"
-    subprocess.run(["sh", "-c", command, study.path / what, copied], check=True)
-    if what == ".":
-        shutil.rmtree(study.path)
-        study = Folder(copied)
-    else:
-        study.set("study", "vary")
-    for _ in range(2):
-        assert study.plan().rules == {}
-    study.set("pruning.fraction", 0.5)
-    for _ in range(2):
-        assert set(study.plan().rules) == set(FROM_PRUNING | all_of("reliability") | FIGURES)
-
-
-@pytest.mark.needs("another file system")
-@pytest.mark.parametrize("command", ["cp -r", "cp -a"])
-def test_a_copy_on_another_file_system_reruns_what_an_edit_reaches(all_large, command):
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        study = Folder(Path(folder, "study"))
-        subprocess.run([*command.split(), all_large.path, study.path], check=True)
-        assert study.plan().rules == {}
-        study.set("figures.dpi", 70)
-        for _ in range(2):
-            assert {*study.plan().rules} == {*FIGURES}
-
-
-def test_jobs_hand_on_the_hashes_of_large_files(all_large, tmp_path):
-    """So that the next start does not read them."""
-    study = all_large.copy(tmp_path / "study", "results", ".snakemake")
-    study.snakemake()
-    known = json.loads((study.path / hashes.FOLDER / "sha256.json").read_text())["entries"]
-    made = {str(path) for path in study.results.rglob("*") if path.suffix in (".parquet", ".safetensors")}
-    assert len(made) > 20 and made <= set(known)
-    assert all(hashes.stat_key(path)[:2] == known[path][0][:2] for path in made)
 
 
 def test_a_backup_that_is_put_back_after_newer_results_is_not_taken_for_them(study):
