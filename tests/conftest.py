@@ -40,6 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                      help="fail a test whose processes do nothing for so long; 0 is never")  # fmt: skip
 
 
+def marked_slow(module: Path) -> bool:
+    return bool(re.search(r"mark\.(slow|storm)", module.read_text(encoding="utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test-slow` imports only modules with slow tests, a quarter."""
+    of_tests = config.option.markexpr == "slow and not thorough" and collection_path.match("test_*.py")
+    return True if of_tests and not marked_slow(collection_path) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of the longest study first, then slow ones, and those of many cases last: the end is short."""
     if not config.getoption("storm"):
@@ -47,6 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tiers = {"slow", "thorough", "storm"}
     slow = {item for item in items if tiers.intersection(mark.name for mark in item.iter_markers())}
     for item in slow:
+        if not item.get_closest_marker("thorough") and not marked_slow(item.path):
+            raise pytest.UsageError(f"{item.nodeid}: expected the mark slow in its module")
         item.add_marker(pytest.mark.slow)  # -m "not slow" is the quick ones
     items.sort(
         key=lambda item: (
