@@ -46,6 +46,16 @@ def mixing_heads(module, query, key, value, *args, **kwargs):
     return plain(module, query, key, value + 0.1 * value.roll(1, 1))
 
 
+def mixing_slightly(module, query, key, value, *args, **kwargs):
+    """Attention in which a head sees others by less than a float can hold beside its own values."""
+    return plain(module, query, key, value + 1e-30 * value.mean(1, keepdim=True))
+
+
+def of_others(module, query, key, value, *args, **kwargs):
+    """Attention in which heads see the values of another one instead of their own."""
+    return plain(module, query, key, value.flip(1))
+
+
 def flat(*args, **kwargs):
     """Attention in which heads cannot be told apart."""
     context, weights = plain(*args, **kwargs)
@@ -56,6 +66,8 @@ def flat(*args, **kwargs):
     ("function", "reason"),
     [
         (mixing_heads, "is computed from the values of another"),
+        (mixing_slightly, "is computed from the values of another"),
+        (of_others, "is computed from the values of another"),
         (flat, "returns context vectors of"),
         (plain, None),
     ],

@@ -1,4 +1,4 @@
-"""Models whose weights are offloaded, or whose layers compute again in backward passes."""
+"""Models whose weights are offloaded, or whose layers compute again in backward passes, or have none."""
 
 import itertools
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import cpu_offload, disk_offload
+from transformers import AttentionInterface
 
 import headspec
 from headspec.errors import ModelError
@@ -73,6 +74,31 @@ def test_layers_with_states_of_earlier_tokens_keep_theirs():
     expected = headspec.head_importance(model, [batch])
     model.activation_checkpointing_enable()
     np.testing.assert_array_equal(headspec.head_importance(model, [batch]), expected)
+
+
+def test_attention_without_a_backward_pass_does_what_needs_none(monkeypatch):
+    """As flex attention has none on a CPU."""
+    usual, refuses = AttentionInterface._global_mapping["sdpa"], []
+
+    def forward_only(module, *states, **kwargs):
+        if refuses and any(isinstance(each, torch.Tensor) and each.requires_grad for each in states):
+            raise NotImplementedError("backward on CPU")
+        return usual(module, *states, **kwargs)
+
+    monkeypatch.setitem(AttentionInterface._global_mapping, "forward_only", forward_only)
+    model, (batch, _) = any_model.model("roberta").eval(), any_model.batches("roberta")
+    model.set_attn_implementation("forward_only")
+    model.requires_grad_(False)
+    functions = [
+        lambda: headspec.head_importance(model, [batch], score="ablation"),
+        lambda: headspec.remove_heads(model, {0: [1], 1: [0, 2]})(**batch).logits.detach().numpy(),
+    ]
+    expected = [function() for function in functions]
+    refuses.append(True)
+    for function, values in zip(functions, expected, strict=True):
+        np.testing.assert_array_equal(function(), values)
+    with pytest.raises(ModelError, match="^the loss has no derivative: backward on CPU$"):
+        headspec.head_importance(model, [batch])
 
 
 def test_heads_that_are_divided_in_an_unknown_way_are_refused():

@@ -8,6 +8,7 @@ from contextlib import ExitStack, nullcontext
 import numpy as np
 import torch
 
+from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
 from headspec.heads.any_model.batches import IGNORED, LABELS, Inputs, count
@@ -141,7 +142,12 @@ class Scored:
         shared = any(len(site.rows) > 1 for site in self.gates.sites)  # whose calls are counted
         kept = shared or any(map(is_past, self.batch.values()))  # which layers that compute again do not see
         with self._paths or nullcontext(), nullcontext() if kept else checkpointing(self.gates.model):
-            outputs = self.gates.model(**fresh(self.batch))
+            try:
+                outputs = self.gates.model(**fresh(self.batch))
+            except NotImplementedError as error:
+                if not self._paths:
+                    raise
+                raise ModelError(f"the loss has no derivative: {error}") from None
             with self._paths.stops() if self._paths else nullcontext():
                 returned = self.loss(outputs, self.batch)
         if not isinstance(returned, torch.Tensor):

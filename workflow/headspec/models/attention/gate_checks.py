@@ -155,18 +155,20 @@ def _own_values(sites: list[Site]) -> Iterator[None]:
         raise ModelError(f"a head of '{mixing[0].name}' is computed from the values of another")
 
 
-@torch.enable_grad()
 def _are_own(attention: Attention, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Return whether the context vectors of a head are computed from the values of that head."""
-    own = value.detach().requires_grad_()  # (batch, key heads, tokens, size)
-    context, _ = attention(query.detach(), key.detach(), own)
-    heads, groups = context.shape[2], own.shape[1]
-    for head in {0, heads - 1}:
-        # a nan gradient reaches everything that the head depends on, however slightly
-        seed = torch.zeros_like(context)
-        seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
-        (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
-        if reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist() != [head * groups // heads]:
+    """Return whether the context vectors of the first and last head are computed from their own values.
+
+    Values that are nan reach everything that depends on them, however slightly, also in kernels without a
+    backward pass.
+    """
+    several = value.shape[1] > 1  # of value, (batch, key heads, tokens, size)
+    for own, other in ((0, -1), (-1, 0)):
+        values = torch.full_like(value, torch.nan)
+        if several:
+            values[:, own] = value[:, own]
+        context, _ = attention(query, key, values)  # (batch, tokens, heads, size)
+        reached = context.isnan().any(3).flatten(0, 1).any(0)  # (heads,)
+        if reached[own] == several or not reached[other]:
             return False
     return True
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError
-from headspec.models.attention.interface import evaluating
+from headspec.models.attention.interface import evaluating, unfused
 from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import on
 from headspec.models.attention.projections import by_columns, is_linear
@@ -81,7 +81,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     """Yield the context vectors of a small pass, row: (batch, tokens, heads, size).
 
-    In the block, they have gradients with respect to all parameters.
+    In the block, they have gradients with respect to all parameters; fused kernels may lack these.
     """
     contexts: dict[int, torch.Tensor] = {}
 
@@ -94,7 +94,7 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
         parameter.requires_grad_(True)
     device = device_of(gates.model)  # the model may have moved since it was given gates
     try:
-        with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
+        with torch.enable_grad(), evaluating(gates.model), unfused(gates.model), gates.edited(note):
             gates.model(**on(device, gates.inputs))
         yield contexts
     finally:
