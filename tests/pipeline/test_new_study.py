@@ -146,6 +146,47 @@ def test_signs_in_the_place_of_a_label_are_none(labels, missing, folder):
     assert found.find("signs.csv").keys.get("unlabelled", []) == missing
 
 
+@pytest.mark.parametrize("classes", found.SIGNS)
+def test_a_study_keeps_the_sign_of_a_class(classes, folder, tmp_path):
+    labels = sorted(classes) * 20
+    rows = [f"{good.text(Random(i))} {i},{label}" for i, label in enumerate(labels)]
+    written(folder.path, {"signed.csv": "\n".join(["text,label", *rows])})
+    write_study(["signed.csv"], "models/tiny-bert", tmp_path / "signed.yaml")
+    planned, problems = preflight.problems(preflight.load(loading.strict_yaml(tmp_path / "signed.yaml")))
+    assert not problems and {*planned.prepared["signed"].classes} == classes
+
+
+def address(rng: Random) -> str:
+    """Numbers with spaces or, some in letters, with marks between them: a date or an address."""
+    if rng.random() < 0.3:
+        return " ".join(str(rng.randrange(10**6)) for _ in range(rng.randint(3, 20)))
+    parts = (f"{rng.randrange(16**4):{rng.choice('xd')}}" for _ in range(rng.randint(2, 30)))
+    return "".join(part + rng.choice(":/.-_@?=&+#~%") for part in parts)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_has_no_words_between_spaces_is_no_text(seed, kind, folder):
+    rng = Random(f"addresses {seed} {kind}")
+    frame = TABLES[kind](rng).frame
+    beside = frame.assign(at=[f"{address(rng)}{i}" for i in range(len(frame))])
+    names = {name: f"{name[0]}{rng.randrange(1000)}" for name in frame}
+    beside = beside.rename(columns=names)[rng.sample([*names.values(), "at"], 3)]
+    written(folder.path, {"at.jsonl": good.as_lines(beside)})
+    keys = found.find("at.jsonl").keys
+    assert (keys["text_a"], keys["label"], keys["type"]) == (names["text"], names["label"], kind)
+    assert "text_b" not in keys
+
+
+def test_tags_leave_a_second_text_out(folder):
+    frame = good.tagged(Random(3)).frame
+    frame["second"] = [f"{good.text(Random(i))} {i} and so on" for i in range(len(frame))]
+    frame = frame.rename(columns={"text": "first"})
+    written(folder.path, {"second.jsonl": good.as_lines(frame)})
+    keys = found.find("second.jsonl").keys
+    assert keys["type"] == "tags" and (keys["text_a"], keys.get("text_b")) == ("first", None)
+
+
 def test_sentences_of_the_same_tags_are_tagged(folder):
     rows = [f"{' '.join(good.WORDS[:3])} {i},A B A C" for i in range(20)]
     written(folder.path, {"same.csv": "\n".join(["text,pos", *rows])})

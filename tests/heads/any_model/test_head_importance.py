@@ -135,6 +135,11 @@ def test_a_loss_of_ones_own():
             "^batches: rows of input_ids differ in length; expected a tensor, such as of a tokenizer with",
         ),
         (
+            lambda batch: [{name: value[0] for name, value in batch.items()}],
+            ValueError,
+            r"^batches: input_ids is \(\d+,\), one example; expected several, such as a batch",
+        ),
+        (
             lambda batch: [{**batch, "labels": batch["labels"][:2]}],
             ValueError,
             "^batches: labels has 2 examples, but input_ids has 3$",

@@ -89,6 +89,8 @@ def test_texts_have_scores(tokenizer, settings, labels):
         ([0, 0.5, 1], "got 0.5; the model has classes 0 to 2$"),
         ([0, None, 1], "got nan for example 1, expected a class or score$"),
         ([0, [1, 0], 1], "some are not numbers; expected a class or score for each example$"),
+        ([[0], [1], [1]], r"got \(3, 1\), expected \(3,\) or, for several labels, \(3, 3\)$"),
+        (np.zeros((3, 3, 2)), r"got \(3, 3, 2\), expected \(3,\) or"),
         ([0, 1], "got 2, expected 3, one for each of texts$"),
         ("good", "got one str, expected several, such as in a list$"),
     ],
@@ -225,6 +227,10 @@ def test_prompts_are_texts_with_tokens(tokenizer):
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             headspec.head_importance(model, tokenizer=words, prompts=prompts, answers=[" two"])
+    with pytest.raises(ValueError, match=r"^answers: got '', which .* that starts a token$"):
+        headspec.head_importance(model, tokenizer=words, prompts=["one"], answers=[""])
+    with pytest.raises(ValueError, match=r"^labels: .*ForCausalLM has no classes; expected prompts and "):
+        headspec.head_importance(model, tokenizer=words, texts=["one"], labels=[0])
 
 
 def test_texts_may_be_pairs(tokenizer):

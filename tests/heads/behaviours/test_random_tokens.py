@@ -118,6 +118,7 @@ def test_heads_that_cannot_tell_repeats_are_above_as_seldom_as_said():
     ("given", "error", "message"),
     [
         ({"behaviours": ["inducton"]}, ValueError, "^behaviours: got 'inducton', expected .* 'induction'"),
+        ({"behaviours": "inducton"}, ValueError, "^behaviours: got 'inducton', expected .* 'induction'"),
         ({"sequences": 1}, ValueError, "^sequences: got 1, expected at least 2$"),
         ({"tokens": 4}, ValueError, "^tokens: got 4, expected at least 8"),
         ({"tokens": 400}, ValueError, "^tokens: got 400, expected at "),

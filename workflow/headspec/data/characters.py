@@ -15,6 +15,8 @@ UNSPACED = r"[\p{Ideographic}\p{Hiragana}[\p{Line_Break=Complex_Context}&&\p{L}]
 #: a letter of these scripts, or a run of letters and digits of other scripts, with marks and joiners
 WORD = rf"(?:{UNSPACED}\p{{M}}*|(?:[\p{{L}}\p{{N}}_--{UNSPACED}][\p{{M}}\u200c\u200d]*)++)"
 WORDS = regex.compile(rf"(?V1){WORD}|(?![\s\p{{DI}}])\X")
+#: a letter of these scripts, or what stands between spaces in others
+BETWEEN_SPACES = regex.compile(rf"(?V1){UNSPACED}|[\S--{UNSPACED}]++")
 WORDS_ALONE = regex.compile(rf"(?V1){WORD}(?:['’]{WORD})*")
 #: sentence ends: after . ! or ? and a space; in other scripts, after marks that end sentences and closing
 #: brackets and quotes, even without a space
@@ -30,6 +32,7 @@ SCRIPTS = {
     (OTHER := "other"): regex.compile(r"(?V1)[\p{Line_Break=Complex_Context}&&\p{L}]"),
 }
 LETTER = regex.compile(r"\p{L}")
+WORDED = regex.compile(r"[\p{L}\p{So}]|^\p{S}+$")  # a letter or an emoji, or a sign alone
 #: minimum share of a script's letters in texts of its language; Latin words have several letters
 MOSTLY = 0.25
 #: minimum ratio of Kana to ideographs in Japanese
@@ -52,6 +55,17 @@ def words(text: str) -> list[str]:
     """Return words and other visible characters; in scripts without spaces, each letter is a word."""
     words: list[str] = WORDS.findall(text)
     return words
+
+
+def spaced_words(text: str) -> list[str]:
+    """Return the parts of a text between spaces: a web address or a file name is one.
+
+    In scripts without spaces, each letter is one. If most parts have neither a letter nor a symbol, as in
+    dates, these are left out.
+    """
+    parts = BETWEEN_SPACES.findall(text)
+    worded = [part for part in parts if WORDED.search(part)]
+    return parts if 2 * len(worded) >= len(parts) else worded
 
 
 def words_alone(text: str) -> list[str]:

@@ -51,11 +51,17 @@ def _tensor(name: str, value: Any) -> Any:
 def count(batch: Inputs, main: str = "input_ids") -> int:
     """Return the number of examples in a batch of a model with this `main` input.
 
-    Raises ValueError if there are none, or it differs between inputs and labels.
+    Raises ValueError if there are none, it differs between inputs and labels, or the main input is that of an
+    example on its own.
     """
     sizes = {
         name: len(value) for name, value in batch.items() if isinstance(value, torch.Tensor) and value.dim()
     }
+    if isinstance(given := batch.get(main), torch.Tensor) and given.dim() == 1:
+        raise ValueError(
+            f"batches: {main} is {tuple(given.shape)}, one example; expected several, such as a "
+            "batch from a DataLoader"
+        )
     if not sizes:
         raise ValueError(f"batches: got {listing(batch)}, none of them a tensor with a row for each example")
     sizes = {name: sizes[name] for name in (LABELS, main) if name in sizes} or sizes

@@ -48,6 +48,8 @@ def made(
     (name, first), (other, second) = ((name, _listed(name, value)) for name, value in given.items())
     if len(first) != len(second):
         raise ValueError(f"{other}: got {len(second)}, expected {len(first)}, one for each of {name}")
+    if other == "labels" and model.can_generate():
+        raise ValueError(f"labels: {type(model).__name__} has no classes; expected prompts and answers")
     own = copy.deepcopy(tokenizer)
     tokenization.unify_settings(own, model.config)
     config = model.config.get_text_config()
@@ -135,6 +137,11 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
     if len(missing):
         raise ValueError(f"labels: got nan for example {missing[0]}, expected a class or score")
     classes = model.config.num_labels
+    if numbers.ndim > 1 and numbers.shape[1:] != (classes,):
+        raise ValueError(
+            f"labels: got {numbers.shape}, expected ({len(numbers)},) or, for several labels, "
+            f"({len(numbers)}, {classes})"
+        )
     if numbers.ndim > 1 or classes == 1 or model.config.problem_type == "regression":
         return torch.from_numpy(numbers).float()
     wrong = numbers[(numbers % 1 != 0) | (numbers < 0) | (numbers >= classes)]
@@ -179,9 +186,10 @@ def _continued(
         if not before:
             raise ValueError(f"prompts: got {prompt!r} for example {i}, which has no tokens")
         if not (own := following(ids, prompt, answer)):
+            such = f", such as {' ' + answer.strip()!r}" if answer.strip() else ""
             raise ValueError(
                 f"answers: got {answer!r}, which the tokenizer joins to {prompt!r}; expected an answer "
-                f"that starts a token, such as {' ' + answer.strip()!r}"
+                f"that starts a token{such}"
             )
         _fits("prompts", i, len(before) + len(own), most, " with its answer")
         texts.append([*before, *own])

@@ -56,7 +56,7 @@ def attention_maps(
     >>> maps = headspec.attention_maps(model, tokenizer("A fine film.", return_tensors="pt"), {3: [0, 2]})
     """
     check_model(model)
-    given = arguments(dict(batch), device_of(model))
+    given = arguments(batch, device_of(model))
     with user_model.measuring(model), torch.no_grad():
         gates = user_model.gated(model, given)
         chosen = gates.exists if heads is None else head_arrays.mask(heads, gates.exists)

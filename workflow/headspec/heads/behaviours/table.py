@@ -84,7 +84,7 @@ def head_behaviours(
     model : a decoder of transformers that `HeadGates` takes
     tokenizer : says which token begins a text, and which are special and not drawn; by default the config
         says so
-    behaviours : names of those above
+    behaviours : names of those above, or a single one
     start : id of the token that begins a text; by default of the tokenizer or, without one, of the config
     sequences : number of sequences, at least two; for ``function_vector``, of prompts for each task;
         ``successor`` has as many as tokens of `orders`
@@ -126,6 +126,7 @@ def head_behaviours(
     check_model(model)
     if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         raise ModelError(f"behaviours: got a {model.config.model_type}, expected a decoder of tokens")
+    behaviours = [behaviours] if isinstance(behaviours, str) else behaviours
     for name in behaviours:
         if name not in BEHAVIOURS:
             known = listing(BEHAVIOURS)

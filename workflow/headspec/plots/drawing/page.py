@@ -49,7 +49,7 @@ def write_page(
     --------
     >>> headspec.write_page("heads.html", {"Curve": curve, "Map": scores, "Heads": ranked_heads(scores)})
     """
-    shown = "".join(f"<h2>{escape(heading)}</h2>{_element(part)}" for heading, part in parts.items())
+    shown = "".join(f"<h2>{escape(heading)}</h2>{_element(heading, part)}" for heading, part in parts.items())
     Path(path).write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style><h1>{escape(title)}</h1><p>{escape(about)}</p>{shown}</html>\n",
@@ -57,9 +57,13 @@ def write_page(
     )
 
 
-def _element(part: Any) -> str:
+def _element(heading: str, part: Any) -> str:
     if not isinstance(part, pd.DataFrame):
-        return _svg(lambda axes: heat_map(part, top_heads(part, OUTLINED), axes))
+        try:
+            outlined = top_heads(part, OUTLINED)
+        except ValueError as error:
+            raise ValueError(f"parts: '{heading}' is neither a table nor {error}") from None
+        return _svg(lambda axes: heat_map(part, outlined, axes))
     if {"order", "fraction", "value", "low", "high"} <= {*part}:
         return _svg(lambda axes: plot_curve(part, axes))
     return part.to_html(index=False, float_format="{:.3g}".format, border=0)

@@ -141,6 +141,10 @@ def _by_content(table: pd.DataFrame, label: str, source: str) -> tuple[dict[str,
         return {**texts, "type": "labels", "label": flags}, {}
     chosen, *others = sorted(types, key=lambda name: (not _is_named(name), len(values[name])))
     keys: dict[str, Any] = {**texts, "type": types[chosen], "label": chosen}
+    if "text_b" in KINDS[types[chosen]].unused:
+        keys.pop("text_b", None)
+    if types[chosen] == "classification" and values[chosen] in SIGNS:
+        keys["labels"] = sorted(values[chosen], key=int)  # studies take -1 for a class only if it is named
     if missing := _missing(table[chosen], types[chosen]):
         keys["unlabelled"] = missing
     return keys, {name: len(values[name]) for name in others}
@@ -178,7 +182,7 @@ def _words(column: pd.Series) -> tuple[float, int]:
     cells = column.dropna().head(SAMPLE)
     parsed = [items for cell in cells if (items := _items(cell)) is not None]
     if len(parsed) < len(cells):
-        parsed = [characters.words(cell) if isinstance(cell, str) else [] for cell in cells]
+        parsed = [characters.spaced_words(cell) if isinstance(cell, str) else [] for cell in cells]
         if pd.to_numeric(cells.astype(str), errors="coerce").notna().all():
             parsed = []
     return sum(map(len, parsed)) / max(len(parsed), 1), len({str(word) for words in parsed for word in words})

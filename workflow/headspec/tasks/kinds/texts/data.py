@@ -54,7 +54,9 @@ class Classification(Texts):
         mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
         unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
         if unlabelled.any():
-            raise DataError(columns.unlabelled_message(unlabelled, stored, task, key, where))
+            said = columns.unlabelled_message(unlabelled, stored, task, key, where)
+            keep = "" if labels.isna().any() else f" If -1 is a class, name all classes in {key}.labels."
+            raise DataError(f"{said}{keep}")
         if mapping is None:
             return labels
         columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
