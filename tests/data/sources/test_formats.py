@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -261,6 +262,21 @@ def test_comments_and_marks_of_documents_are_left_out(here, separator):
 def test_a_number_sign_may_be_a_word(here):
     assert words(here, "a X\n# Y\n#b Z\n\n") == [("a # #b", ["X", "Y", "Z"])]
     assert words(here, "#\tX\na\tY\n\n") == [("# a", ["X", "Y"])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_number_signs_are_words_anywhere_in_sentences(seed, here):
+    """Also sentences of nothing else, between comments with another number of columns."""
+    rng, between = Random(seed), Random(seed).choice([" ", "\t"])
+    sentences = [[("a", "X"), ("b", "Y")]]
+    sentences += [[(rng.choice("##a"), rng.choice("XY")) for _ in range(rng.randint(1, 3))] for _ in range(9)]
+    rng.shuffle(sentences)
+    data = ""
+    for sentence in sentences:
+        comment = rng.choice(["", "# of three words\n", "# of three words\n\n", "# alone\n"])
+        data += comment + "".join(f"{word}{between}{tag}\n" for word, tag in sentence) + "\n"
+    expected = [(" ".join(word for word, _ in each), [tag for _, tag in each]) for each in sentences]
+    assert words(here, data) == expected
 
 
 EMPTY = "3.1\te\t_\tX\t_\t_\t_\t_\t_\t_\n"

@@ -42,7 +42,7 @@ def names(path: Path, options: Options) -> list[str]:
     """Return the columns of CoNLL-U, or numbers from 1, with `LINE` and `NAME`; none without sentences."""
     lines = text_files.lines(text_files.read_start(path, options.encoding), f"{options.key}: {path.name}")
     conllu = _holds_conllu(path, lines)
-    first = next(sentences(lines, conllu), None)
+    first = next((sentence for sentence in sentences(lines, conllu) if sentence.lines), None)
     return [*_places(path, conllu, len(_cells(first.lines)[0][1])), LINE, NAME] if first else []
 
 
@@ -75,9 +75,12 @@ def read_sentences(
     lines = text_files.lines(text, f"{key}: {path.name}")
     conllu = _holds_conllu(path, lines)
     parsed = list(sentences(lines, conllu))
-    tabs = conllu or (bool(parsed) and "\t" in parsed[0].lines[0][1])
+    worded = next((sentence.lines for sentence in parsed if sentence.lines), [])
+    tabs = conllu or (bool(worded) and "\t" in worded[0][1])
     cells = [_cells(sentence.lines, tabs) for sentence in parsed]
     notes = [] if conllu else _with_signs(parsed, cells, tabs, path)
+    parsed = [sentence for sentence, words in zip(parsed, cells, strict=True) if words]
+    cells = [words for words in cells if words]
     widths = [WIDTH] * len(cells) if conllu else _widths(cells)
     file = f"{key}: line {{}} of {path.name} has"
     words = [_words(lines, width, conllu, file) for lines, width in zip(cells, widths, strict=True)]
@@ -96,15 +99,16 @@ def read_sentences(
 
 
 def _with_signs(parsed: Sequence[Sentence], cells: list[list[Line]], tabs: bool, path: Path) -> list[str]:
-    """Restore words that are a number sign at the start of sentences, and return notes.
+    """Restore words that are a number sign at the start of sentences or all of one, and return notes.
 
-    Such a line looks like a comment, but has the columns of its sentence, and other words end in the same
-    cell.
+    Such a line looks like a comment, but has the columns of its sentence, or of the first one, and other
+    words end in the same cell.
     """
     known = {line[-1] for sentence in cells for _, line in sentence}
+    usual = next((len(words[0][1]) for words in cells if words), 0)
     comments: list[tuple[int, str]] = []
     for sentence, words in zip(parsed, cells, strict=True):
-        width = len(words[0][1])
+        width = len(words[0][1]) if words else usual
         for number, line in reversed(_cells(sentence.above, tabs)):
             if line[0] != "#" or len(line) != width or width < 2:
                 break
@@ -122,7 +126,10 @@ def _with_signs(parsed: Sequence[Sentence], cells: list[list[Line]], tabs: bool,
 
 
 def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
-    """Yield sentences, separated by empty lines; in column files, comments only precede the first word."""
+    """Yield sentences, separated by empty lines; in column files, comments only precede the first word.
+
+    In these, lines that start with ``# `` may also stand alone, as a sentence without words.
+    """
     name: str | None = None
     words: list[tuple[int, str]] = []
     above: list[tuple[int, str]] = []
@@ -135,8 +142,7 @@ def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
         elif line.strip() and (conllu or not DOCUMENT.match(line)):
             words.append((number, line))
         elif words or above:
-            if words:
-                yield Sentence(name, words, above)
+            yield Sentence(name, words, above)
             name, words, above = None, [], []
 
 
