@@ -11,6 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from headspec.pipeline.figures.registry import FIGURES
 from headspec.provenance import code_hash
 from support.paths import ROOT
 
@@ -98,7 +99,8 @@ def stages() -> list[tuple[str, Path, list[Path]]]:
 
     A rule that uses another has what it does not override.
     """
-    text = "\n".join(path.read_text() for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")))
+    rules = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
+    text = "\n".join(path.read_text() for path in rules if path.name != "figures.smk")
     blocks: dict[str, tuple[str | None, str]] = {}
     for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:
         base, rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block).groups()
@@ -115,7 +117,9 @@ def stages() -> list[tuple[str, Path, list[Path]]]:
         script, *modules = re.findall(r'"([\w/]+\.py)"', of(rule, r"(?s)code=code\((.+?)\),\n"))
         paths = [ROOT / "workflow" / "scripts" / script, *(code_hash.LIBRARY / module for module in modules)]
         rows.append((rule, ROOT / env, paths))
-    return rows
+    draw = ROOT / "workflow" / "scripts" / "plots" / "figure.py"
+    plots = {code_hash.LIBRARY / "plots" / each.drawn_by.partition(":")[0] for each in FIGURES}
+    return [*rows, ("figures", ROOT / "envs" / "figures.yaml", [draw, *sorted(plots)])]
 
 
 @pytest.mark.parametrize(("rule", "env", "paths"), stages(), ids=[stage[0] for stage in stages()])

@@ -11,6 +11,7 @@ from snakemake.cli import parse_args
 
 from headspec.cost.requests import LEAST
 from headspec.cost.stages import STAGES
+from headspec.pipeline.figures.registry import FIGURES
 from headspec.provenance import code_hash
 from support.paths import ROOT
 from support.running import every_stage
@@ -45,8 +46,7 @@ def scripts() -> dict[str, Path]:
         rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block)
         script = re.search(r'"\.\./(scripts/.+)"', block)
         paths[rule[2]] = paths[rule[1]] if rule[1] else script[1]
-    for name in re.findall(r'\bFigure\(\s*"([\w/]+)"', text):  # whose rules are made in a loop
-        paths[f"figure_{name.replace('/', '_')}"] = "scripts/plots/figure.py"
+    paths |= {each.rule: "scripts/plots/figure.py" for each in FIGURES}  # made in a loop
     return {rule: ROOT / "workflow" / path for rule, path in paths.items() if rule not in ADDED}
 
 
