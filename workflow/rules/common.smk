@@ -50,6 +50,7 @@ from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import messages, starts, view
 from headspec.pipeline import machine, preflight, warm
+from headspec.pipeline.figures.registry import FIGURES, names as figure_names
 from headspec.pipeline.jobs import files, job_code, probing, pruned, shared_texts, versions
 from headspec.pipeline.jobs.job import Job
 from headspec.pipeline.layout import PROMPTS, SUBMISSION, any_of, constraints
@@ -126,6 +127,27 @@ def require_configured(configured: bool, expected: str):
         return []
 
     return check
+
+
+def figures_of(*categories: str):
+    """Return an input: the figures that the study has in some categories of the report."""
+    return lambda wildcards: LAYOUT.figures(figure_names(LAYOUT, *categories))
+
+
+def of_jobs(values: dict) -> dict:
+    """Return inputs or parameters, with functions of a job as `job` returns them."""
+    return {name: job(value) if callable(value) else value for name, value in values.items()}
+
+
+def drawing(each) -> dict:
+    """Return the parameters of a figure."""
+    path = each.drawn_by.partition(":")[0]
+    return of_jobs(each.arguments) | {
+        "figure": each.name,
+        "drawn_by": each.drawn_by,
+        "dpi": STUDY.figures.dpi,
+        "code": code("plots/figure.py", f"plots/{path}"),
+    }
 
 
 if workflow.is_main_process:

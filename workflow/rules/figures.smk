@@ -1,29 +1,5 @@
 # A rule for each figure of the list; figures need only tables. On a cluster, a job draws several, as many as the
 # profile puts into a group.
-from headspec.pipeline.figures.registry import FIGURES, names
-
-
-def figures_of(*categories: str):
-    """Return an input: the figures that the study has in some categories of the report."""
-    return lambda wildcards: LAYOUT.figures(names(LAYOUT, *categories))
-
-
-def of_jobs(values: dict) -> dict:
-    """Return inputs or parameters, with functions of a job as `job` returns them."""
-    return {name: job(value) if callable(value) else value for name, value in values.items()}
-
-
-def drawing(each) -> dict:
-    """Return the parameters of a figure."""
-    path = each.drawn_by.partition(":")[0]
-    return of_jobs(each.arguments) | {
-        "figure": each.name,
-        "drawn_by": each.drawn_by,
-        "dpi": STUDY.figures.dpi,
-        "code": code("plots/figure.py", f"plots/{path}"),
-    }
-
-
 for each in FIGURES:
 
     rule:
