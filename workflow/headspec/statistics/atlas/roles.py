@@ -200,11 +200,9 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
     tables = []
     for relation in np.unique(relations[dependents]):
         chosen = relations[dependents] == relation
-        for direction in (FROM_DEPENDENT, FROM_HEAD):
-            pairs = dependents[chosen], partners[chosen]
-            query, target = pairs if direction == FROM_DEPENDENT else pairs[::-1]
-            table = _relation(words, query, target)
-            if table is not None:
+        for direction, step in ((FROM_DEPENDENT, 1), (FROM_HEAD, -1)):
+            query, target = (dependents[chosen], partners[chosen])[::step]
+            if (table := _relation(words, query, target)) is not None:
                 tables.append(table | {"relation": relation, "direction": direction})
     return _tested(words, tables, SYNTACTIC)
 
@@ -223,8 +221,7 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
     sentence = words.sentence[query[case]]
     if _sentences(sentence) < FEWEST:
         return None
-    # (cases, heads)
-    hits = np.add.reduceat(words.offsets[query] == offset[:, None], case, dtype=np.int8)
+    hits = np.add.reduceat(words.offsets[query] == offset[:, None], case, dtype=np.int8)  # (cases, heads)
     offsets, counts = np.unique(offset, return_counts=True)
     best = offsets[counts.argmax()]
     fixed = np.add.reduceat(offset == best, case, dtype=np.int8)  # (cases,)
