@@ -1,5 +1,7 @@
 """A metric without the most important, least important and random heads, and its intervals in simulations."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,28 @@ def test_one_half_ranks_and_the_other_evaluates():
     assert (row(given, "top", 0.25).low, row(given, "top", 0.25).high) == pytest.approx(expected, rel=1e-3)
     again = headspec.head_curve(model, data, fractions=[0.25], draws=5, scores=scores)
     assert again.equals(given)
+
+
+def test_top_heads_are_compared_with_random_heads_of_the_same_layers():
+    """The values of other rows are the same with and without these."""
+    model = any_model.model("roberta").eval()
+    data, scores = batches(model, 21, 0), np.arange(8.0).reshape(2, 4)
+    given = {"scores": scores, "fractions": [0.25, 0.5, 0.75], "draws": 5}
+    curve = headspec.head_curve(model, data, **given, same_layers=True)
+    plain = headspec.head_curve(model, data, **given)
+    assert curve[curve["order"] != "same_layers"][plain.columns].reset_index(drop=True).equals(plain)
+    for fraction, n in ((0.25, 2), (0.5, 4), (0.75, 6)):
+        top, same = (row(curve, order, fraction) for order in ("top", "same_layers"))
+        assert same.heads == n and top.difference_layers == pytest.approx(top.value - same.value)
+        assert top.difference_layers_low <= top.difference_layers <= top.difference_layers_high
+    # of all four heads of the last layer there is one set; of two more of the first, each of six
+    assert row(curve, "same_layers", 0.5).value == pytest.approx(row(curve, "top", 0.5).value)
+    every = [closed_losses(model, data, {1: [0, 1, 2, 3], 0: [*pair]}).mean()
+             for pair in itertools.combinations(range(4), 2)]  # fmt: skip
+    assert min(every) - 1e-6 <= row(curve, "same_layers", 0.75).value <= max(every) + 1e-6
+    assert curve.loc[curve["order"] != "top", "difference_layers"].isna().all()
+    axes = headspec.plot_curve(curve)
+    assert "random heads, same layers" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 @given(

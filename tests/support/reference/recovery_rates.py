@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+from headspec.config.values import SAME_LAYERS
 from headspec.heads.any_model.curves import recovery
 from headspec.heads.any_model.curves.curve import RANDOM, TOP, table
 from support.reference.curve_rates import lines, measured, truth, write
@@ -52,7 +53,7 @@ def missed(
         return with_first * k / heads + without * (1 - k / heads)
 
     closed, unpruned = expected(np.zeros(heads, bool)), expected(np.ones(heads, bool))
-    against = {RANDOM: "difference", recovery.LAYERS: "difference_layers"}
+    against = {RANDOM: "difference", SAME_LAYERS: "difference_layers"}
     misses: list[list[list[bool]]] = []
     for _ in range(runs):
         ranks = rng.permutation(heads).reshape(2, -1).astype(float)
@@ -61,7 +62,7 @@ def missed(
         restored = np.stack([each.heads.ravel() for each in sets])
         by_head = added * (1 + OF_BOTH * rng.normal(size=(n, heads)))
         values = measured(margin - ADDED + rng.normal(size=n) + restored @ by_head.T, measure)
-        rows = table(sets, values, 0.95, bounds, -1, 0, against).set_index(["heads", "order"])
+        rows = table(sets, values, 0.95, bounds, -1, 0, against=against).set_index(["heads", "order"])
         of_counts = []
         for k in counts:
             (top,) = (each.heads.ravel() for each in sets if each.order == TOP and each.heads.sum() == k)

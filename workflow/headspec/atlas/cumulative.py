@@ -15,7 +15,7 @@ from headspec.config.values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, R
 from headspec.errors import DataError, listing, nearest
 from headspec.head_arrays import as_array, existing, spread
 from headspec.heads.importance import gate_gradients
-from headspec.heads.masks import Mask
+from headspec.heads.masks import Mask, random_by_layer
 from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import importance_map, joint_importance, prune_count, top_heads
 from headspec.models.batching import Examples
@@ -139,10 +139,9 @@ def same_layers(rankings: Sequence[Ranking], names: Collection[str], draws: int,
     for ranking in rankings:
         for draw in range(draws if ranking.name in names and ranking.order == TOP else 0):
             purpose = "cumulative same layers", ranking.name, ranking.pruned_for or "", draw
-            rng, maps = np.random.default_rng(derive(seed, *purpose)), ranking.maps.copy()
-            for row, there in enumerate(existing(maps[0])):
-                heads = np.flatnonzero(there)
-                maps[:, row, heads] = maps[:, row, rng.permutation(heads)]
+            rng, exists = np.random.default_rng(derive(seed, *purpose)), existing(ranking.maps[0])
+            places = random_by_layer(np.arange(exists.size).reshape(exists.shape), exists, rng)
+            maps = ranking.maps.reshape(len(ranking.maps), -1)[:, places]  # the same order in both halves
             drawn.append(replace(ranking, order=SAME_LAYERS, draw=draw, maps=maps))
     return drawn
 

@@ -34,11 +34,14 @@ def random_heads(exists: np.ndarray, n: int, rng: np.random.Generator) -> np.nda
 
 
 def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return random heads of `exists`, as many per layer as in `reference`, as bool (layers, heads)."""
-    closed = reference.copy()
-    for row, there in zip(closed, exists, strict=True):
+    """Return values of heads (layers, heads) shuffled within each layer of `exists`.
+
+    Of a mask, these are random heads, as many per layer as in `reference`.
+    """
+    shuffled = reference.copy()
+    for row, there in zip(shuffled, exists, strict=True):
         row[there] = rng.permuted(row[there])
-    return closed
+    return shuffled
 
 
 def masks(

@@ -248,7 +248,7 @@ LOOKS = {
     "top": ("most important heads", "C0", "-"),
     "bottom": ("least important heads", "C2", "--"),
     "random": ("random heads", "0.5", "-"),
-    "layers": ("same layers", "0.3", ":"),
+    "same_layers": ("random heads, same layers", "0.3", ":"),
 }
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from headspec import head_arrays
+from headspec.config.values import SAME_LAYERS
 from headspec.errors import MissingError
 from headspec.heads.any_model import user_model
 from headspec.heads.any_model.halving import halves
@@ -22,7 +23,7 @@ from headspec.models.gates import HeadGates
 from headspec.progress import log
 from headspec.seeds import derive
 
-NONE, CLOSED, RANDOM, SAME_LAYERS = "none", "closed", "random", "same_layers"
+NONE, CLOSED, RANDOM = "none", "closed", "random"
 
 
 class Found(NamedTuple):

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
-from headspec.config.values import MEAN, RESAMPLE, ZERO
+from headspec.config.values import MEAN, RESAMPLE, SAME_LAYERS, ZERO
 from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.curves import closing
@@ -23,7 +23,7 @@ from headspec.heads.any_model.generated import Generated, Writing
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss, Measure
 from headspec.heads.any_model.scores import chosen
-from headspec.heads.masks import random_heads
+from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.attention.probe_inputs import check_model
 from headspec.seeds import derive
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 class HeadSet(NamedTuple):
-    """A set of heads: none, the most or least important heads, one of several random sets, or all."""
+    """Heads: none, the most or least important, one of several random sets, of same layers or not, or all."""
 
     order: str
     fraction: float
@@ -57,6 +57,7 @@ def head_curve(
     metric: str | Loss | Generated | None = None,
     fractions: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
     draws: int = 20,
+    same_layers: bool = False,
     score: str = "gradient",
     scores: Any = None,
     ablation: str = ZERO,
@@ -82,6 +83,8 @@ def head_curve(
         `Generated`, of the answers that the model writes after `prompts`; by default the loss
     fractions : fractions of the model's heads to close, below 1 and each of at least one head
     draws : number of random sets of heads for each fraction, at least five
+    same_layers : whether to draw as many more random sets with as many heads of each layer as the most
+        important heads: these may do harm only because their layers matter
     score : as in `head_importance`; ``magnitude`` needs no examples, and all evaluate
     scores : (layers, heads), your own scores, not computed on these examples: all examples then evaluate
     ablation : what takes the place of the context vectors of closed heads
@@ -98,13 +101,14 @@ def head_curve(
     -------
     curve : DataFrame, a row for each order and fraction, to be drawn by `plot_curve`
 
-        - order: 'none', 'top', 'bottom', 'random' or 'all'; fraction; heads, their number
+        - order: 'none', 'top', 'bottom', 'random', 'same_layers' or 'all'; fraction; heads, their number
         - value: the metric of the n examples; for random heads, the mean over draws
         - low, high: interval over examples; for random heads, over examples and draws; within the metric's
           bounds, if it has any
         - difference: value minus the value of random heads, for top and bottom heads, else nan;
           difference_low, difference_high: its interval over examples and random sets, wide enough to cover
-          0 for one more random set
+          0 for one more random set; with `same_layers`, also difference_layers, for top heads, from random
+          heads of the same layers
         - faithfulness: (value - all closed) / (unpruned - all closed), nan if the latter two are equal;
           faithfulness_low, faithfulness_high: its interval over examples, for random heads also over draws;
           infinite if the latter two do not differ more than examples do
@@ -157,7 +161,7 @@ def head_curve(
         by_head = head_arrays.scores(scores, least=1)
         if by_head.shape != gates.exists.shape:
             raise ValueError(f"scores: got {by_head.shape}, expected {gates.exists.shape}")
-        sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed)]
+        sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed, same_layers)]
         evaluation = Evaluation(model, evaluated, len(sets), measure or loss)
         by_batch = zip(evaluated, closing.closers(gates, ablation, ranking, evaluated), strict=True)
         passes = ((batch, partial(close, each.heads)) for batch, close in by_batch for each in sets)
@@ -165,7 +169,8 @@ def head_curve(
             evaluation.add(batch, closed)
     if isinstance(measure, Writing):
         measure.warn()
-    curve = table(sets, evaluation.values, confidence, evaluation.bounds)
+    against = {RANDOM: "difference"} | ({SAME_LAYERS: "difference_layers"} if same_layers else {})
+    curve = table(sets, evaluation.values, confidence, evaluation.bounds, against=against)
     curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve
 
@@ -175,7 +180,9 @@ def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
     raise NotImplementedError
 
 
-def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[HeadSet]:
+def _sets(
+    scores: Floats, fractions: Sequence[float], draws: int, seed: int, same_layers: bool
+) -> Iterator[HeadSet]:
     """Yield the empty set, for each fraction the top, bottom and random heads, and all heads."""
     exists = ~np.isnan(scores)
     total = int(exists.sum())
@@ -186,11 +193,14 @@ def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> 
             raise ValueError(
                 f"fractions: got {fraction:g}, expected less than 1, and at least one of {total} heads"
             )
-        yield HeadSet(TOP, fraction, top_heads(scores, n))
+        yield HeadSet(TOP, fraction, top := top_heads(scores, n))
         yield HeadSet(BOTTOM, fraction, bottom_heads(scores, n))
         for draw in range(draws):
             rng = np.random.default_rng(derive(seed, "random", f"{fraction:g}", draw))
             yield HeadSet(RANDOM, fraction, random_heads(exists, n, rng))
+            if same_layers:
+                rng = np.random.default_rng(derive(seed, SAME_LAYERS, f"{fraction:g}", draw))
+                yield HeadSet(SAME_LAYERS, fraction, random_by_layer(top, exists, rng))
     yield HeadSet(ALL, 1.0, exists)
 
 
@@ -201,7 +211,8 @@ def table(
     bounds: Bounds,
     unpruned: int = 0,
     closed: int = -1,
-    against: Mapping[str, str] = {RANDOM: "difference"},  # noqa: B006
+    *,
+    against: Mapping[str, str],
 ) -> pd.DataFrame:
     """Return values, differences and faithfulness with intervals, a row per fraction and order of `sets`.
 
@@ -209,7 +220,8 @@ def table(
     ----------
     by_example : (sets, n), values of examples, whose mean is the metric
     unpruned, closed : indices of the sets whose faithfulness is 1 and 0
-    against : maps the order of random sets to the column with the difference from them
+    against : maps the order of random sets to the column with the difference from them; those of the same
+        layers as the top heads are compared with these alone
     """
     groups: dict[tuple[float, str], list[int]] = {}
     for i, each in enumerate(sets):
@@ -222,7 +234,9 @@ def table(
             "order": order, "fraction": fraction, "heads": int(sets[places[0]].heads.sum()),
             "value": values.mean(), "low": low, "high": high,
         }  # fmt: skip
-        for random, name in against.items() if order in (TOP, BOTTOM) else ():
+        for random, name in against.items():
+            if order not in (TOP, BOTTOM) or (order == BOTTOM and random == SAME_LAYERS):
+                continue
             drawn = by_example[groups[fraction, random]]
             low, high = of_difference(values[0], drawn, confidence, bounds)
             row |= {name: row["value"] - drawn.mean(), f"{name}_low": low, f"{name}_high": high}

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from headspec import head_arrays
-from headspec.config.values import ZERO
+from headspec.config.values import SAME_LAYERS, ZERO
 from headspec.heads.ablations import Instead, closed_by
 from headspec.heads.any_model import user_model
 from headspec.heads.any_model.batches import Inputs, count
@@ -44,7 +44,7 @@ from headspec.seeds import derive
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-GREEDY, LAYERS = "greedy", "layers"
+GREEDY = "greedy"
 Floats = NDArray[np.float64]
 #: returns a block in which, for part of a batch, the list is closed except for heads, bool (layers, heads)
 Restore = Callable[[NDArray[np.bool_], slice], AbstractContextManager[None]]
@@ -102,10 +102,10 @@ def recovery(
     recovery : DataFrame, a row for each order and number, to be drawn by `plot_curve`
 
         - order: the restored heads of the list: 'none', its first ('top') or last heads ('bottom'), 'random'
-          heads, random heads with as many in each layer as the first ('layers'), or 'all'
+          heads, random heads with as many in each layer as the first ('same_layers'), or 'all'
         - fraction of the list; restored, their number
         - value, low, high; difference from random heads, and its interval: as in `head_curve`;
-          difference_layers, and its interval: from random heads with as many in each layer
+          difference_layers, and its interval: of the first heads, from random ones with as many in each layer
         - recovered: (value - closed) / (unpruned - closed), where closed is the value of 'none' and unpruned
           that of 'all'; nan if closing the list changes nothing; recovered_low, recovered_high: its interval,
           like that of faithfulness in `head_curve`
@@ -163,8 +163,8 @@ def recovery(
         passes = ((batch, partial(restore, each.heads)) for batch, restore in by_batch for each in sets)
         for batch, block in user_model.shown(passes, "sets of heads", len(evaluated) * len(sets)):
             evaluation.add(batch, block)
-    against = {RANDOM: "difference", LAYERS: "difference_layers"}
-    found = table(sets, evaluation.values, confidence, evaluation.bounds, -1, 0, against)
+    against = {RANDOM: "difference", SAME_LAYERS: "difference_layers"}
+    found = table(sets, evaluation.values, confidence, evaluation.bounds, -1, 0, against=against)
     found.columns = found.columns.str.replace("faithfulness", "recovered").str.replace("heads", "restored")
     ordered = sorted(np.argwhere(closed).tolist(), key=lambda head: -ranks[tuple(head)])
     found.attrs = {"metric": evaluation.name, "n": evaluation.n, "heads": [*map(tuple, ordered)]}
@@ -197,7 +197,7 @@ def _sets(by_head: Floats, counts: Sequence[int], draws: int, seed: int) -> Iter
         yield HeadSet(BOTTOM, fraction, bottom_heads(by_head, n))
         rng = np.random.default_rng(derive(seed, "restored", n))
         number = max(draws, math.ceil(total / n))
-        for order, among in ((RANDOM, np.zeros(len(listed), int)), (LAYERS, np.arange(len(listed)))):
+        for order, among in ((RANDOM, np.zeros(len(listed), int)), (SAME_LAYERS, np.arange(len(listed)))):
             for restored in _balanced(top, listed, among, number, rng):
                 yield HeadSet(order, fraction, restored)
     yield HeadSet(ALL, 1.0, listed)
