@@ -64,7 +64,8 @@ def test_behaviours_are_those_of_the_notebook(made, name):
     )
     expected = np.full(made.joint.gates.exists.shape, np.nan)
     expected[table["layer"], table["head"]] = table["score"] - table["control"]
-    found = behaviour(name, made.joint, made.tokenizer, N, tasks={"t": PAIRS})
+    asked = [(f"Q: {text}\nA:", f" {answer}") for text, answer in PAIRS]
+    found = behaviour(name, made.joint, made.tokenizer, N, tasks={"t": asked})
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -81,16 +82,30 @@ def test_numbers_are_hidden_in_texts_of_the_task(made):
 @pytest.mark.parametrize(
     ("keys", "label", "answer"),
     [
-        ({"prompt": "{text_a}:", "answers": {"good": " fine", "bad": " poor"}}, "good", "fine"),
-        ({"prompt": "{text_a}:", "type": "generation"}, "a house", "a house"),
-        ({"prompt": "{text_a}:", "type": "answer_pairs"}, '[" right", " wrong"]', "right"),
+        ({"prompt": "{text_a}:", "answers": {"good": " fine", "bad": " poor"}}, "good", " fine"),
+        ({"prompt": "{text_a}:", "type": "generation"}, "a house", " a house"),
+        ({"prompt": "{text_a}:", "type": "answer_pairs"}, '[" right", " wrong"]', " right"),
     ],
 )
 def test_answers_are_those_of_the_prompts(keys, label, answer):
     classes = ["bad", "good"] if "answers" in keys else {"type": keys["type"]}
     table = pd.DataFrame({"text_a": ["one", "two"], "text_b": [None, "three"], "label": [label] * 2})
     pairs = answered(table, "t", prompt_settings(Task(source="x", **keys)), classes)
-    assert sorted(pairs) == [("one", answer), ("two\nthree", answer)]
+    assert sorted(pairs) == [("one:", answer), ("two:", answer)]
+
+
+def test_prompts_have_the_words_of_the_task(made):
+    """With both texts, and as turns of a chat if they are that in the study."""
+    keys = {"prompt": "{text_b}? {text_a}!", "answers": {"good": " fine", "bad": " poor"}}
+    table = pd.DataFrame({"text_a": ["one"], "text_b": ["two"], "label": ["good"]})
+    pairs = answered(table, "t", prompt_settings(Task(source="x", **keys)), ["bad", "good"])
+    assert pairs == [("two? one!", " fine")]
+    tokenizer = AutoTokenizer.from_pretrained(made.tokenizer.name_or_path)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }} said {{ m['content'] }} {% endfor %}was"
+    given = {"tasks": {"t": [(f"{a}:", f" {b}") for a, b in PAIRS]}}
+    plain = behaviour("function_vector", made.joint, tokenizer, N, **given)
+    talked = behaviour("function_vector", made.joint, tokenizer, N, **given, chat=True)
+    assert np.isfinite(talked).all() and not np.allclose(plain, talked)
 
 
 def test_examples_that_do_not_fit_are_left_out(made):

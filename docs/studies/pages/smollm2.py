@@ -39,7 +39,8 @@ def behaviours() -> str:
             here = found[found["behaviour"] == key]
             top = here.nlargest(5, "score")
             heads = [f"{name(row)} {row['score']:.2f} ({row['control']:z.2f})" for _, row in top.iterrows()]
-            yield [words, str(int(here["above"].sum())), ", ".join(heads)]
+            above = "*not run*" if here["above"].isna().any() else str(int(here["above"].astype(bool).sum()))
+            yield [words, above, ", ".join(heads)]
 
     return markdown(["behaviour", "heads above their control", "largest scores (control)"], rows())
 

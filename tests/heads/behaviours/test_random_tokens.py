@@ -53,24 +53,24 @@ def test_behaviours_are_mean_weights_of_their_tokens(kind):
     assert all(len(set(row.tolist())) == 1 + 2 * TOKENS for row in new)
     maps = headspec.attention_maps(model, {"input_ids": repeated})
     controls = headspec.attention_maps(model, {"input_ids": new})
-    targets = {
-        "previous_token": (range(2, 1 + 2 * TOKENS), lambda t: t - 1),
-        "first_token": (range(2, 1 + 2 * TOKENS), lambda t: 0),
-        "duplicate_token": (range(1 + TOKENS, 1 + 2 * TOKENS), lambda t: t - TOKENS),
-        "induction": (range(1 + TOKENS, 1 + 2 * TOKENS), lambda t: t - TOKENS + 1),
-    }
-    assert len(table) == len(maps) * len(targets)
+    second = range(1 + TOKENS, 1 + 2 * TOKENS)
+
+    def on(weights, target):
+        """The mean weight of tokens of the second half on the token at `target`, for each sequence."""
+        return np.array([np.mean([own[t, target(t)] for t in second]) for own in weights])
+
+    places = [lambda t, k=k: k for k in range(1 + TOKENS)]
+    back = [lambda t, k=k: t - k for k in range(1 + TOKENS)]
+    assert len(table) == 4 * len(maps)
     for row in table.itertuples():
-        places, target = targets[row.behaviour]
-        weights = maps[row.layer, row.head]
-        score = np.array([np.mean([own[t, target(t)] for t in places]) for own in weights])
+        weights, fresh = maps[row.layer, row.head], controls[row.layer, row.head]
         if row.behaviour in ("induction", "duplicate_token"):
-            others = controls[row.layer, row.head]
-            control = np.array([np.mean([own[t, target(t)] for t in places]) for own in others])
+            target = back[TOKENS - (row.behaviour == "induction")]
+            score, control = on(weights, target), on(fresh, target)
         else:
-            control = np.array([
-                np.mean([(own[t, : t + 1].sum() - own[t, target(t)]) / t for t in places]) for own in weights
-            ])  # fmt: skip
+            target, among = (places[0], places) if row.behaviour == "first_token" else (back[1], back)
+            score = on(fresh, target)
+            control = max((on(fresh, each) for each in among if each is not target), key=np.mean)
         expected = score.mean(), control.mean(), (score - control).std(ddof=1) / np.sqrt(3)
         np.testing.assert_allclose([row.score, row.control, row.se], expected, rtol=1e-3, atol=1e-6)
         assert row.low <= row.score - row.control <= row.high and row.above == (row.low > 0)
@@ -101,16 +101,30 @@ def test_a_head_that_copies_is_found():
     assert found["above"].all() and not table.set_index("behaviour").loc["induction", "above"].any()
 
 
+def test_a_head_that_prefers_near_tokens_is_no_previous_token_head():
+    """As all of Bloom, whose weights fall with distance, whatever the tokens."""
+    table = headspec.head_behaviours(any_model.model("bloom").eval(), start=1, tokens=TOKENS)
+    found = table[table["behaviour"] == "previous_token"]
+    near = found["score"] > 1.2 / TOKENS
+    assert near.any() and not found["above"].any()
+
+
 @pytest.mark.thorough
-def test_heads_that_cannot_tell_repeats_are_above_as_seldom_as_said():
-    """Heads of a first layer see no token before theirs: none of them can be an induction head."""
+@pytest.mark.parametrize("behaviour", random_tokens.RANDOM_TOKENS)
+def test_heads_whose_queries_are_the_same_are_above_as_seldom_as_said(behaviour):
+    """Such heads weigh tokens and places, but no token by what or where another one is."""
     found, models = [], 200
     for seed in range(models):
         model = any_model.model("pythia", seed=seed % 20).eval()
+        for layer in model.gpt_neox.layers:
+            fused = layer.attention.query_key_value
+            size = model.config.hidden_size // model.config.num_attention_heads
+            with torch.no_grad():
+                fused.weight.view(-1, 3, size, model.config.hidden_size)[:, 0] = 0
         table = headspec.head_behaviours(
-            model, None, ["induction"], start=1, sequences=6, tokens=TOKENS, seed=seed, confidence=0.8
+            model, None, [behaviour], start=1, sequences=6, tokens=TOKENS, seed=seed, confidence=0.8
         )
-        found.append(table[table["layer"] == 0]["above"].any())
+        found.append(table["above"].any())
     assert np.mean(found) <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / models)
 
 
@@ -140,6 +154,30 @@ def test_a_text_has_to_begin():
         headspec.head_behaviours(any_model.model("t5"), start=1)
 
 
+@pytest.mark.parametrize("kind", ["roberta", "pythia"])
+def test_models_whose_tokens_see_later_ones_are_refused(kind):
+    """Whatever their type: a decoder is, too, if its mask is open."""
+    model = any_model.model(kind).eval()
+    if kind == "pythia":
+        from transformers import AttentionInterface
+
+        AttentionInterface.register("open", lambda *args, **kwargs: unmasked(*args))
+        model.set_attn_implementation("open")
+    message = (
+        f"^behaviours: got a {model.config.model_type} whose tokens attend to later ones, expected a deco"
+    )
+    try:
+        with pytest.raises(ModelError, match=message):
+            headspec.head_behaviours(model, start=1, tokens=TOKENS)
+    finally:
+        model.set_attn_implementation("sdpa")
+
+
+def unmasked(module, query, key, value, *args):
+    weights = (query @ key.transpose(-1, -2)).softmax(-1)
+    return (weights @ value).transpose(1, 2), None
+
+
 #: heads of SmolLM2-135M and their scores; random tokens depend on the generator
 KNOWN = {
     "induction": {
@@ -164,6 +202,7 @@ def test_heads_of_smollm2_do_what_is_known_of_them(attention):
     for behaviour, heads in KNOWN.items():
         found = table[table["behaviour"] == behaviour].set_index(["layer", "head"])
         np.testing.assert_allclose(found.loc[[*heads], "score"], [*heads.values()], atol=0.09)
-        assert found.loc[[*heads], "above"].all() and found.loc[[*heads], "control"].max() < 0.03
+        assert found.loc[[*heads], "above"].all()
+        assert behaviour == "previous_token" or found.loc[[*heads], "control"].max() < 0.03
         first = found["score"].nlargest(len(heads)).index
         assert len({*first} & {*heads}) >= len(heads) - 1

@@ -1,6 +1,7 @@
 """Heads that retrieve and heads that carry a task, against loops over prompts and heads."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headspec
 from headspec.heads.behaviours import function_vectors, retrieval
-from headspec.heads.behaviours.probe import Probe
+from headspec.heads.behaviours.probe import Probe, composed
 from headspec.models.attention.past import fresh
 from support import language
 from support.model_types import any_model
@@ -31,7 +32,8 @@ def made(tmp_path_factory):
 
 
 def probe(model, tokenizer) -> Probe:
-    return Probe(headspec.HeadGates(model), tokenizer, None, N, TOKENS, 0, TASKS)
+    asked = {task: [(f"Q: {q}\nA:", f" {a}") for q, a in pairs] for task, pairs in TASKS.items()}
+    return Probe(headspec.HeadGates(model), tokenizer, None, N, TOKENS, 0, asked)
 
 
 def test_numbers_are_where_they_are_said_to_be(made):
@@ -110,29 +112,31 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
                 own = {}
                 run(batch, row, lambda i, x, own=own: own.setdefault(i, x.detach())[:, :] * 1)
                 seen.append(torch.stack([own[i][0, -1] for i in range(LAYERS)]))
-        return torch.stack(seen).mean(0)
+        return torch.stack(seen).unflatten(0, (N, function_vectors.AVERAGED)).mean(1)
 
     found = []
-    for task, pairs in TASKS.items():
+    for task, pairs in probe(*made).tasks.items():
         batches = {
             kind: [*function_vectors._prompts(
                 probe(model, tokenizer), pairs, np.random.default_rng(headspec.seeds.derive(0, task, kind)),
-                kind != "right",
+                kind != "right", n,
             )]
-            for kind in ("right", "others", "asked")
+            for kind, n in (
+                ("right", function_vectors.AVERAGED), ("others", function_vectors.AVERAGED), ("asked", 1)
+            )
         }  # fmt: skip
         means = [vectors(batches[kind]) for kind in ("right", "others")]
         for batch in batches["asked"]:
-            for row in range(len(batch.ends)):
+            for row in range(len(batch.ends)):  # all prompts of a task are in one batch
                 before = run(batch, row, lambda i, x: x)
                 rises = np.zeros((2, LAYERS, HEADS))
                 for which, mean in enumerate(means):
                     for layer, head in np.ndindex(LAYERS, HEADS):
 
-                        def edit(i, x, mean=mean, layer=layer, head=head):
+                        def edit(i, x, mean=mean, row=row, layer=layer, head=head):
                             part = slice(head * size, (head + 1) * size)
                             if i == layer:
-                                x[0, -1, part] = mean[layer, part]
+                                x[0, -1, part] = mean[row, layer, part]
                             return x
 
                         rises[which, layer, head] = run(batch, row, edit) - before
@@ -143,6 +147,41 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
         np.testing.assert_allclose(table[name], expected[:, which].mean(0).ravel(), rtol=2e-2, atol=1e-6)
     se = (expected[:, 0] - expected[:, 1]).std(0, ddof=1) / np.sqrt(len(expected))
     np.testing.assert_allclose(table["se"], se.ravel(), rtol=2e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_prompts_show_examples_and_ask_for_another(made, shuffled):
+    calls = []
+    one = replace(probe(*made), compose=lambda *given: calls.append(given) or composed(*given))
+    pairs = dict(one.tasks["next"])
+    [*function_vectors._prompts(one, [*pairs.items()], np.random.default_rng(0), shuffled, 4)]
+    assert len(calls) == 4 * N
+    for shown, asked in calls:
+        texts, answers = zip(*shown, strict=True)
+        assert {*texts, asked} == {*pairs} and sorted(answers) == sorted(pairs[text] for text in texts)
+    right = [pairs[text] == answer for shown, _ in calls for text, answer in shown]
+    assert np.mean(right) < 0.5 if shuffled else all(right)
+
+
+@pytest.mark.thorough
+def test_heads_that_carry_nothing_are_above_as_seldom_as_said(made):
+    """Of random models, which make nothing of examples, with a single task."""
+    model, tokenizer = made
+    found, models = [], 60
+    for seed in range(models):
+        rng = np.random.default_rng(seed)
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(seed)
+            drawn = AutoModelForCausalLM.from_config(model.config).eval()
+            for parameter in drawn.parameters():
+                parameter.mul_(4) if parameter.dim() == 2 else None
+        tasks = {"random": [*zip(rng.permutation(WORDS)[:10], rng.permutation(WORDS)[:10], strict=True)]}
+        table = headspec.head_behaviours(
+            drawn, tokenizer, ["function_vector"], tasks=tasks, confidence=0.8, seed=seed
+        )
+        found.append(table["above"].any())
+    assert np.mean(found) <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / models)
 
 
 @pytest.mark.parametrize(
@@ -179,25 +218,6 @@ def test_models_that_do_not_ignore_padding_read_whole_prompts(made, monkeypatch)
 
 def unmasked(forward, *args, attention_mask, **kwargs):
     return forward(*args, attention_mask=None, **kwargs)
-
-
-def test_name_movers_attend_from_the_end_to_the_answer(made):
-    model, tokenizer = made
-    a, b, c, d = WORDS[-4:]
-    prompts = [(f"{c} {a} {b} {d} {b}", a, b), (f"{c} {a} {a} {b}", a, b), (f"{d} {b} {a} {c}", b, a)]
-    table = headspec.head_behaviours(model, tokenizer, ["name_mover"], prompts=prompts)
-    expected = np.zeros((2, LAYERS, HEADS))
-    for prompt, *texts in prompts:
-        ids = tokenizer(prompt)["input_ids"]
-        read = [tokenizer.convert_ids_to_tokens(each).strip("\u2581\u0120") for each in ids]
-        maps = headspec.attention_maps(model, {"input_ids": torch.tensor([ids])})
-        for values, text in zip(expected, texts, strict=True):
-            places = [place for place, token in enumerate(read) if token == text]
-            assert places
-            for head, weights in maps.items():
-                values[head] += float(weights[0, -1][places].sum()) / len(prompts)
-    for name, values in zip(("score", "control"), expected, strict=True):
-        np.testing.assert_allclose(table[name], values.ravel(), atol=1e-6)
 
 
 def test_what_texts_need_is_told(made):

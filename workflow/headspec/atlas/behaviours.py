@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from headspec.errors import ModelError
-from headspec.heads.behaviours.function_vectors import PAIRS, SHOTS, written
-from headspec.heads.behaviours.probe import Probe
+from headspec.heads.behaviours.function_vectors import PAIRS, SHOTS
+from headspec.heads.behaviours.probe import Compose, Probe, composed
 from headspec.heads.behaviours.table import BEHAVIOURS
 from headspec.models.architectures import continues
 from headspec.models.gates import HeadGates
@@ -21,7 +22,7 @@ from headspec.models.pretrained.config_json import positions
 from headspec.seeds import derive
 from headspec.tasks.keys import TaskKeys
 from headspec.tasks.kinds.texts.prompting import prompting
-from headspec.tasks.kinds.texts.wording import Wording
+from headspec.tasks.kinds.texts.wording import Wording, conversation
 from headspec.tasks.parts import Classes
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ def behaviour(
     sequences: int,
     texts: Sequence[str] = (),
     tasks: Mapping[str, Pairs] | None = None,
+    chat: bool = False,
 ) -> NDArray[np.float64]:
     """Return how far a head's score of a behaviour is above its control, (layers, heads).
 
     It is a mean over sequences (`headspec.heads.behaviours.table.head_behaviours`). Numbers are hidden in
-    `texts`; `tasks` are pairs of texts and answers of each task. Raises ModelError if the model is not a
-    decoder, lacks the language-model head that the behaviour needs, or takes too few tokens.
+    `texts`; `tasks` are pairs of prompts and answers of each task, and earlier turns of a `chat` if that is
+    so. Raises ModelError if the model is not a decoder, lacks the language-model head that the behaviour
+    needs, or takes too few tokens.
     """
     config = model.encoder.config.get_text_config()
     if not continues(model.encoder.config.to_dict()):
@@ -59,10 +62,11 @@ def behaviour(
     tokens = min(TOKENS, (most - 1) // 2) if most else TOKENS
     starts = (getattr(config, each, None) for each in STARTS)
     start = next((int(np.ravel(each)[0]) for each in starts if each is not None), 0)
+    compose: Compose = partial(conversation, tokenizer) if chat else composed
     probe = Probe(
         gates, tokenizer, None if tokenizer.bos_token_id is not None else start, sequences, tokens, 0,
-        tasks={task: _short(pairs, task, tokenizer, most) for task, pairs in (tasks or {}).items()},
-        texts=texts,
+        tasks={task: _short(pairs, task, tokenizer, compose, most) for task, pairs in (tasks or {}).items()},
+        texts=texts, compose=compose,
     )  # fmt: skip
     try:
         scores, controls = BEHAVIOURS[name](probe)
@@ -72,10 +76,14 @@ def behaviour(
     return above
 
 
-def _short(pairs: Pairs, task: str, tokenizer: PreTrainedTokenizerBase, most: int | None) -> Pairs:
+def _short(
+    pairs: Pairs, task: str, tokenizer: PreTrainedTokenizerBase, compose: Compose, most: int | None
+) -> Pairs:
     """Return the pairs so short that a prompt fits the model; ModelError if fewer than `PAIRS` differ."""
     room = most // (SHOTS + 1) if most else None
-    kept = [pair for pair in pairs if room is None or len(tokenizer(written(*pair))["input_ids"]) <= room]
+    kept = [
+        pair for pair in pairs if room is None or len(tokenizer(compose([pair], ""))["input_ids"]) <= room
+    ]
     if len({*kept}) < PAIRS:
         raise ModelError(
             f"'function_vector': {len({*kept})} different examples of tasks.{task} have at most {room} "
@@ -90,17 +98,16 @@ def texts_of(table: pd.DataFrame, task: str) -> list[str]:
 
 
 def answered(table: pd.DataFrame, task: str, prompt: Mapping[str, Any], classes: Classes) -> Pairs:
-    """Return at most `TEXTS` texts of a data table with their answers, in random order.
+    """Return at most `TEXTS` prompts of a data table with their answers, in random order.
 
-    `prompt` has the keys of the task.
+    `prompt` has the keys of the task, whose demonstrations are left out.
     """
     keys, known = TaskKeys.from_params(prompt), classes if isinstance(classes, list) else []
     asking, wording = prompting(keys.type), Wording.for_task(keys, known, prompt.get("asked"))
     rows = _some(table, task)
-    texts = rows["text_a"].where(rows["text_b"].isna(), rows["text_a"] + "\n" + rows["text_b"].fillna(""))
     return [
-        (text, asking.answer(wording, label, known).strip())
-        for text, label in zip(texts, rows["label"], strict=True)
+        (wording.filled(text_a, text_b), asking.answer(wording, label, known))
+        for text_a, text_b, label in zip(rows["text_a"], rows["text_b"], rows["label"], strict=True)
     ]
 
 

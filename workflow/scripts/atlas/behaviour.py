@@ -29,7 +29,7 @@ with stage(snakemake, f"behaviour {snakemake.output[0]}"):
             if prompt is not None:
                 classes = tables.footer(path)["classes"]
                 pairs = {task: answered(table, task, prompt, classes)}
-            given = params.sequences, texts_of(table, task), pairs
+            given = params.sequences, texts_of(table, task), pairs, bool(prompt and prompt.get("chat"))
             maps[task] = behaviour(name, model, tokenizer, *given)
     frames = []
     for task, values in maps.items():

@@ -26,15 +26,17 @@ from headspec.seeds import derive
 SHOTS = 10
 #: fewest pairs of a task
 PAIRS = 6
+#: prompts whose context vectors are averaged; each prompt has its own, so that prompts are independent
+AVERAGED = 8
 Pairs = Sequence[tuple[str, str]]
 
 
 def function_vectors(probe: Probe) -> tuple[Floats, Floats]:
     """Return rises of p(answer) in prompts with shuffled answers, (prompts of all tasks, layers, heads) each.
 
-    A head's context vector is replaced by its mean over prompts with right answers, and for the control over
-    other prompts with shuffled answers. Raises ValueError without a tokenizer or tasks, or if a task has too
-    few pairs.
+    A head's context vector is replaced by its mean over `AVERAGED` prompts with right answers, and for the
+    control over as many others with shuffled answers. Raises ValueError without a tokenizer or tasks, or if
+    a task has too few pairs.
     """
     if probe.tokenizer is None or not probe.tasks:
         raise ValueError("tasks: missing; the behaviour 'function_vector' needs a tokenizer and tasks")
@@ -53,31 +55,33 @@ def _rises(probe: Probe, task: str, pairs: Pairs) -> tuple[Floats, Floats]:
     """Return the rises of a task's prompts and their controls, (n, layers, heads) each."""
     gates = probe.gates
     right, others, asked = (
-        [*_prompts(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right")]
-        for kind in ("right", "others", "asked")
+        [*_prompts(probe, pairs, np.random.default_rng(derive(probe.seed, task, kind)), kind != "right", n)]
+        for kind, n in (("right", AVERAGED), ("others", AVERAGED), ("asked", 1))
     )
-    prompts = asked[0]
+    prompts, done = asked[0], 0
     with ExitStack() as stack:
         scored = Scored(gates, lambda outputs, _: prompts.probability(outputs), False, stack)
         means = [_means(scored, each) for each in (right, others)]
 
         def of(part: slice) -> torch.Tensor:
             """Return the rises of some prompts with each of the means, (n, means, heads)."""
-            nonlocal prompts
+            nonlocal prompts, done
             prompts = whole.some(part).last_tokens(gates.model)
             scored.start(prompts.inputs)
             contexts, rises = scored.contexts(prompts.inputs), []
             before = scored.passes.record(scored.losses)
+            own = slice(done, done + len(prompts.ends))
             for mean in means:
 
                 def instead(row: int, mean: Any = mean) -> Any:
                     vectors = contexts[row].clone()
-                    vectors[prompts.each, prompts.ends] = mean[row].to(vectors)
+                    vectors[prompts.each, prompts.ends] = mean[row][own].to(vectors)
                     return vectors
 
                 replaced = each_replaced(scored.passes, scored.losses, gates.exists, instead)
                 shown = user_model.shown(replaced, f"heads, {task}", int(gates.exists.sum()))
                 rises.append(torch.stack([p - before for p in shown], dim=1))
+            done = own.stop
             return torch.stack(rises, dim=1)
 
         parts: list[torch.Tensor] = []
@@ -148,18 +152,23 @@ class Prompts:
         return made if same else self
 
 
-def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: bool) -> Iterator[Prompts]:
-    """Yield batches of prompts, each with examples of a task and then a text without its answer."""
+def _prompts(
+    probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: bool, each: int = 1
+) -> Iterator[Prompts]:
+    """Yield batches of prompts, each with examples of a task and then a text without its answer.
+
+    There are `each` prompts for each of the probe's sequences.
+    """
     prompts, answers = [], []
-    for _ in range(probe.sequences):
+    for _ in range(probe.sequences * each):
         drawn = [pairs[i] for i in rng.permutation(len(pairs))[: min(SHOTS, len(pairs) - 1) + 1]]
         *shown, (asked, answer) = drawn
         given = [right for _, right in shown]
         if shuffled:
             given = [given[i] for i in rng.permutation(len(given))]
-        examples = [written(text, right) for (text, _), right in zip(shown, given, strict=True)]
-        prompts.append("".join(examples) + f"Q: {asked}\nA:")
-        answers.append(f" {answer}")
+        examples = [(text, right) for (text, _), right in zip(shown, given, strict=True)]
+        prompts.append(probe.compose(examples, asked))
+        answers.append(answer)
     model = probe.gates.model
     for batch in text_batches.made(model, probe.tokenizer, {"prompts": prompts, "answers": answers}):
         inputs = arguments(batch, device_of(model))
@@ -168,15 +177,10 @@ def _prompts(probe: Probe, pairs: Pairs, rng: np.random.Generator, shuffled: boo
         yield Prompts(inputs, first - 1, labels.gather(1, first[:, None])[:, 0])
 
 
-def written(text: str, answer: str) -> str:
-    """Return an answered example of a prompt."""
-    return f"Q: {text}\nA: {answer}\n\n"
-
-
 def _means(scored: Scored, batches: Sequence[Prompts]) -> dict[int, torch.Tensor]:
-    """Return the mean context vectors of the last tokens of prompts, row: (heads, size)."""
+    """Return mean context vectors of the last tokens of `AVERAGED` prompts each, row: (n, heads, size)."""
     found: dict[int, list[torch.Tensor]] = {}
     for prompts in batches:
         for row, context in scored.contexts(prompts.inputs).items():
             found.setdefault(row, []).append(context[prompts.each, prompts.ends].float())
-    return {row: torch.cat(vectors).mean(0) for row, vectors in found.items()}
+    return {row: torch.cat(vectors).unflatten(0, (-1, AVERAGED)).mean(1) for row, vectors in found.items()}

@@ -25,28 +25,39 @@ AT_ONCE = 8
 
 
 class Behaviour(NamedTuple):
-    """A target that a head may attend to.
+    """What tokens of the second half of a sequence attend to.
 
     Attributes
     ----------
-    again : whether only tokens of the second half attend
-    distance : (a, b): the token attended to is a * n + b tokens back, where n tokens repeat; None for the
+    repeated : whether the second half repeats the first; the control is then the weight at the same place
+        where it does not. Otherwise, it is the largest mean weight at another distance or place
+    back : (a, b): the token attended to is a * n + b tokens back, where n tokens are a half; None for the
         first token
-    control : 'fresh' second halves, which repeat nothing, or 'others', the mean weight of all other tokens
     """
 
-    again: bool
-    distance: tuple[int, int] | None
-    control: str
+    repeated: bool
+    back: tuple[int, int] | None
 
 
-FRESH, OTHERS = "fresh", "others"
 RANDOM_TOKENS = {
-    "previous_token": Behaviour(False, (0, 1), OTHERS),
-    "duplicate_token": Behaviour(True, (1, 0), FRESH),
-    "induction": Behaviour(True, (1, -1), FRESH),
-    "first_token": Behaviour(False, None, OTHERS),
+    "previous_token": Behaviour(False, (0, 1)),
+    "duplicate_token": Behaviour(True, (1, 0)),
+    "induction": Behaviour(True, (1, -1)),
+    "first_token": Behaviour(False, None),
 }
+
+
+class Weights(NamedTuple):
+    """Mean weights of the tokens of second halves, (n, layers, heads, tokens + 1) each.
+
+    Attributes
+    ----------
+    back : on the token that is 0, 1, 2, ... tokens back
+    place : on the first token, the second, ...
+    """
+
+    back: Floats
+    place: Floats
 
 
 def attended(name: str, probe: Probe) -> tuple[Floats, Floats]:
@@ -56,9 +67,17 @@ def attended(name: str, probe: Probe) -> tuple[Floats, Floats]:
             probe.gates.model, probe.tokenizer, probe.start, probe.sequences, probe.tokens, probe.seed
         )
         probe.kept["random tokens"] = [_weights(probe.gates, each, probe.tokens) for each in sequences]
-    repeated, new = probe.kept["random tokens"]
-    score, others = repeated[name]
-    return score, new[name][0] if RANDOM_TOKENS[name].control == FRESH else others
+    behaviour = RANDOM_TOKENS[name]
+    halves, back = behaviour.back or (0, 0)
+    at = halves * probe.tokens + back
+    repeated, new = (
+        each.place if behaviour.back is None else each.back for each in probe.kept["random tokens"]
+    )
+    if behaviour.repeated:
+        return repeated[..., at], new[..., at]
+    others = np.delete(new, at, axis=-1)
+    largest = others.mean(axis=0, keepdims=True).argmax(axis=-1, keepdims=True)
+    return new[..., at], np.take_along_axis(others, largest, axis=-1)[..., 0]
 
 
 def _sequences(
@@ -104,33 +123,24 @@ def _sequences(
     )
 
 
-def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> dict[str, tuple[Floats, Floats]]:
-    """Return mean weights (n, layers, heads) on the token of each behaviour, and on all others, per token."""
-    found = {name: tuple(np.zeros((2, len(ids), *gates.exists.shape))) for name in RANDOM_TOKENS}
-    places = {name: _places(RANDOM_TOKENS[name], tokens) for name in RANDOM_TOKENS}
+def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> Weights:
+    """Return the mean weights of the tokens of the second halves of sequences."""
+    found = Weights(*np.zeros((2, len(ids), *gates.exists.shape, tokens + 1)))
+    queries = torch.arange(1 + tokens, 1 + 2 * tokens, device=ids.device)
+    places = queries[:, None] - torch.arange(
+        1 + tokens, device=ids.device
+    )  # the first token is not among them
 
     def of(part: slice) -> None:
         def receive(row: int, weights: torch.Tensor) -> None:
-            totals = weights.sum(-1, dtype=torch.float32)  # (batch, heads, tokens); less than 1 with sinks
-            for name, (queries, keys) in places.items():
-                own_weights = weights[:, :, queries, keys].float()  # (batch, heads, queries)
-                others = totals[:, :, queries] - own_weights
-                seen = torch.as_tensor(queries, device=weights.device)  # tokens but the one attended to
-                for values, each in zip(found[name], (own_weights, others / seen), strict=True):
-                    values[part, row, : weights.shape[1]] = each.mean(-1).cpu().numpy()
+            own = weights[:, :, queries].float()  # (batch, heads, queries, tokens)
+            back = own.gather(-1, places.expand(*own.shape[:2], -1, -1))
+            for values, each in zip(found, (back, own[..., : 1 + tokens]), strict=True):
+                values[part, row, : own.shape[1]] = each.mean(2).cpu().numpy()
 
         with captured(gates, receive):
             gates.model(input_ids=ids[part], attention_mask=torch.ones_like(ids[part]))
 
     for _ in Halving(gates.model, AT_ONCE).over(len(ids), of):
         pass
-    return {name: (values[0], values[1]) for name, values in found.items()}
-
-
-def _places(behaviour: Behaviour, tokens: int) -> tuple[list[int], list[int]]:
-    """Return the places of the tokens that attend, and of the token that each attends to."""
-    queries = [*range(1 + tokens, 1 + 2 * tokens)] if behaviour.again else [*range(2, 1 + 2 * tokens)]
-    if behaviour.distance is None:
-        return queries, [0] * len(queries)
-    halves, back = behaviour.distance
-    return queries, [query - halves * tokens - back for query in queries]
+    return found

@@ -15,11 +15,13 @@ from scipy.special import stdtrit
 from headspec.errors import ModelError, listing, nearest
 from headspec.heads.any_model import user_model
 from headspec.heads.behaviours.function_vectors import function_vectors
+from headspec.heads.behaviours.maps import captured
 from headspec.heads.behaviours.name_movers import name_movers
 from headspec.heads.behaviours.probe import Floats, Orders, Probe, Prompts, Tasks
-from headspec.heads.behaviours.random_tokens import RANDOM_TOKENS, attended
+from headspec.heads.behaviours.random_tokens import RANDOM_TOKENS, SHORTEST, attended
 from headspec.heads.behaviours.retrieval import retrieval
 from headspec.heads.behaviours.successors import successors
+from headspec.models.attention.placement import device_of
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.gates import HeadGates
 
@@ -55,25 +57,30 @@ def head_behaviours(
 ) -> pd.DataFrame:
     """Return what each head of a decoder does, compared with a control.
 
-    By default, a sequence is the token that begins a text and `tokens` different random tokens, twice (Olsson
-    et al. 2022). Scores are mean attention weights:
+    By default, a sequence is the token that begins a text and two halves of `tokens` different random tokens.
+    Scores are mean attention weights of the tokens of the second half:
 
-    - ``previous_token``: on the token before; control: the mean over all other tokens
-    - ``duplicate_token``: from a token's second occurrence to its first
-    - ``induction``: from a token's second occurrence to the token after the first
-    - ``first_token``: on the first token of the sequence (attention sink); control as of ``previous_token``
+    - ``duplicate_token``: on the token's first occurrence, if the second half repeats the first
+    - ``induction``: on the token after its first occurrence, if the second half repeats the first (Olsson et
+      al. 2022)
+    - ``previous_token``: on the token before, if no token repeats; control: on the token 0, 2, 3, ... tokens
+      back with the largest mean weight, at most `tokens`
+    - ``first_token``: on the first token of the sequence (attention sink), if no token repeats; control: on
+      the token of the first half with the largest mean weight
 
-    The control of the second and third is the weight at the same places in sequences whose second half
-    consists of other random tokens. Four more behaviours read texts:
+    The control of the first two is the weight at the same places if no token repeats. Four more behaviours
+    read texts:
 
     - ``retrieval``: share of the tokens of a number, hidden in other sentences, that the model copies while
       the head attends to them more than to any other token (Wu et al. 2024); control: the same, of another
       number there
     - ``function_vector``: rise of the probability of the answer in prompts whose examples have shuffled
-      answers, when the head's context vector at the last token is its mean over prompts with right answers
-      (Todd et al. 2024); control: with its mean over other prompts with shuffled answers
+      answers, when the head's context vector at the last token is its mean over eight prompts with right
+      answers (Todd et al. 2024); control: with its mean over eight others with shuffled answers. Every prompt
+      has its own means, so that prompts are independent
     - ``name_mover``: weight of the last token of your `prompts` on the answer, such as the name that is to
-      follow (Wang et al. 2023); control: on the other text
+      follow, where the head copies: its output for the answer, as in ``successor``, has a larger logit there
+      than at the other text (Wang et al. 2023); control: the same with the two swapped
     - ``successor``: share of the tokens of `orders` for which the head's output, through W_O, the last norm
       and the unembedding, has the largest logit of the sequence's tokens at the next one, if the head reads
       W_E + MLP_0(W_E) of the token (the successor score of Gould et al. 2023); control: the same for the
@@ -92,7 +99,7 @@ def head_behaviours(
         many
     tasks : for ``function_vector``, at least six pairs of each: ``{"opposites": [("hot", "cold"), ...]}``
     prompts : for ``name_mover``, at least two, with an answer and another text that are both in the prompt:
-        ``[("Ann and Bob ran. Bob gave a cup to", "Ann", "Bob"), ...]``
+        ``[("Ann and Bob ran. Bob gave a cup to", "Ann", "Bob"), ...]``; let each come first equally often
     orders : for ``successor``, at least three texts of one token each in order, the first of a cycle again
         at its end: ``{"days": ["Monday", "Tuesday", ..., "Sunday", "Monday"]}``; by default those of Gould et
         al., of which the tokenizer has tokens: numbers, number words, ordinals, days, months and letters
@@ -107,13 +114,13 @@ def head_behaviours(
         - score, control: means over sequences
         - se: standard error of their difference
         - low, high: interval of the difference, by t, at this confidence for all heads together (Bonferroni)
-        - above: whether `low` is above 0; only such a head is of this kind
+        - above: whether `low` is above 0; only such a head is of this kind, however weak it is
 
     Raises
     ------
     ModelError
-        Heads are not found, the model is an encoder-decoder or does not read tokens, or ``successor`` cannot
-        follow it from a head to the logits.
+        Heads are not found, the model is an encoder-decoder, does not read tokens or attends to later ones,
+        or ``successor`` and ``name_mover`` cannot follow it from a head to the logits.
     ValueError
         There is no token that begins a text, sequences do not fit the model, a behaviour lacks what it reads,
         or another argument is invalid.
@@ -136,12 +143,34 @@ def head_behaviours(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     with user_model.measuring(model), torch.no_grad():
-        given = tasks or {}, prompts, orders or {}
-        probe = Probe(HeadGates(model), tokenizer, start, sequences, tokens, seed, *given)
+        asked = {
+            task: [(f"Q: {text}\nA:", f" {answer}") for text, answer in pairs]
+            for task, pairs in (tasks or {}).items()
+        }
+        probe = Probe(
+            HeadGates(model), tokenizer, start, sequences, tokens, seed, asked, prompts, orders or {}
+        )
+        _require_causal(probe.gates)
         measured = {name: BEHAVIOURS[name](probe) for name in behaviours}
     exists = probe.gates.exists
     frames = [_table(name, *measured[name], exists, confidence) for name in behaviours]
     return pd.concat(frames, ignore_index=True)
+
+
+def _require_causal(gates: HeadGates) -> None:
+    """Raise ModelError if a token attends to a later one: copies of earlier tokens say nothing there."""
+    later: list[bool] = []
+
+    def receive(_: int, weights: torch.Tensor) -> None:
+        later.append(bool((weights.triu(1) > 1e-6).any()))
+
+    model = gates.model
+    ids = torch.arange(1, SHORTEST, device=device_of(model))[None]
+    with captured(gates, receive):
+        model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    if any(later):
+        kind = model.config.model_type
+        raise ModelError(f"behaviours: got a {kind} whose tokens attend to later ones, expected a decoder")
 
 
 def _table(
