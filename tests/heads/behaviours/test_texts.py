@@ -150,7 +150,6 @@ def test_function_vectors_are_rises_with_means_in_place_of_a_head(made):
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("shuffled", [False, True])
 def test_prompts_show_examples_and_ask_for_another(made, shuffled):
     calls = []
     one = replace(probe(*made), compose=lambda *given: calls.append(given) or composed(*given))

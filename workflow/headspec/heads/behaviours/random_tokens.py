@@ -127,9 +127,8 @@ def _weights(gates: HeadGates, ids: torch.Tensor, tokens: int) -> Weights:
     """Return the mean weights of the tokens of the second halves of sequences."""
     found = Weights(*np.zeros((2, len(ids), *gates.exists.shape, tokens + 1)))
     queries = torch.arange(1 + tokens, 1 + 2 * tokens, device=ids.device)
-    places = queries[:, None] - torch.arange(
-        1 + tokens, device=ids.device
-    )  # the first token is not among them
+    # of the tokens 0, 1, 2, ... back, of which none is the first token
+    places = queries[:, None] - torch.arange(1 + tokens, device=ids.device)
 
     def of(part: slice) -> None:
         def receive(row: int, weights: torch.Tensor) -> None:
