@@ -409,7 +409,7 @@ def test_rankings_are_compared_as_in_the_tables(page, table):
     for place, order in ((0, "top"), (1, "bottom")):
         shown = curves[(curves["task"] == curves["task"].unique()[place]) & (curves["order"] == order)]
         assert_shows_in_any_order(page, f"ranked-{order}-{place}", shown["value"])
-    assert "same layers" not in page.locator("#panel-ranked-top-0").inner_text()
+    assert "layers of" not in page.locator("#panel-ranked-top-0").inner_text()
     agreement = of_run(page, table("agreement")).groupby(["measure_a", "measure_b"])
     means = agreement[["spearman", "top_overlap"]].mean()
     assert_shows_in_any_order(page, "agreement", means.stack())
@@ -426,7 +426,7 @@ def test_random_heads_of_the_same_layers_are_beside_their_ranking(browser, resul
         of = of_run(page, curves)
         of = of[(of["task"] == of["task"].unique()[0]) & of["order"].isin(["top", "same_layers"])]
         assert_shows_in_any_order(page, "ranked-top-0", of["value"])
-        assert "same layers as importance, random" in page.locator("#panel-ranked-top-0").inner_text()
+        assert "layers of importance" in page.locator("#panel-ranked-top-0").inner_text()
 
 
 def test_a_change_by_training_is_filled_only_if_other_seeds_would_show_it(browser, tmp_path):

@@ -47,10 +47,10 @@ function rankedPanel(found, task, order, place) {
   const same = order === "top" ? found.filter((row) => row.task === task && row.order === "same_layers").sort(rising((row) => row.fraction)) : [];
   const points = (name, rows = of) => rows.filter((row) => row.ranking === name).map((row) => [row.fraction, row.value, row.draws_low, row.draws_high]);
   const series = rankings.map((name, index) => ({ name: worded(name), index, dash: index < 6 ? null : index < 12 ? "5 4" : "1 4", points: points(name) }));
-  series.push(...rankings.map((name, index) => ({ name: `same layers as ${worded(name)}, random`, index, dash: "1 2", points: points(name, same) })));
+  series.push(...rankings.map((name, index) => ({ name: `layers of ${worded(name)}`, index, dash: "1 2", points: points(name, same) })));
   series.push({ name: "random orders", index: 5, dash: "1 4", points: points("random") });
   return panel({ id: `ranked-${order}-${place}`, title: `${isolated(task)}: ${worded(of[0].metric)}, ${order} heads first`,
-    note: order === "top" ? "Heads with the largest values are pruned first: the faster a line falls, the better the measure finds heads that matter. Bands: ranges of random orders."
+    note: order === "top" ? "Heads with the largest values are pruned first: the faster a line falls, the better the measure finds heads that matter. Band: range of random orders." + (same.length ? " \"Layers of\" a ranking: random orders with as many heads of each layer." : "")
       : "Heads with the smallest values are pruned first: the longer a line stays level, the better the measure finds heads that do not matter.",
     picture: curves(series.filter((one) => one.points.length), null, { title: `${task} as heads are pruned in the order of every measure`, x: "heads pruned, per cent" },
       pruned.find((row) => row.task === task && row.metric === of[0].metric)?.chance), ...lined([...of, ...same]) });
