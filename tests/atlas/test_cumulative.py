@@ -117,6 +117,8 @@ def test_random_orders_of_the_same_layers_close_as_many_heads_of_each(model):
             assert not closed[0, 1]
             differ += (closed != own).any()
     assert differ > len(drawn)
+    for one, other in itertools.combinations(drawn[:3], 2):
+        assert not np.array_equal(one.maps, other.maps, equal_nan=True)
     table = cumulative(model, DATA, ROWS, [*of, *drawn], 0.3, FRACTIONS, CPU)
     rows = table[table["order"] == "same_layers"]
     assert (rows["pruned_for"] == rows["task"]).all() and {*rows["fraction"]} == {*FRACTIONS}
